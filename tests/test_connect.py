@@ -86,7 +86,7 @@ def test_connect_takes_what_a_client_takes(data: Path) -> None:
     options = {"timeout_s": 5.0, "deadline_s": 6.0, "tls": context, "proxy": "http://127.0.0.1:3128"}
     client = ab.connect("https://arg/v1", credentials="arg:s", **options)
     assert repr(client.auth) == "ApiKey('arg:…')"
-    assert (client.network.tls, client.network.proxy) == (context, "http://127.0.0.1:3128")
+    assert (client._network.tls, client._network.proxy) == (context, "http://127.0.0.1:3128")
     parameters = inspect.signature(ab.connect).parameters
     assert parameters.keys() - {"api_key"} == inspect.signature(ab.Client).parameters.keys()
     for name in options:

@@ -87,26 +87,7 @@ class Client(Connection):
         self.sessions = Sessions(self)
         self.organizations: Organizations[SyncMode] = Organizations(self)
 
-    def listing(self, call: ListCall) -> Listing:
-        """A list operation as a lazy `Listing`.
-
-        Parameters
-        ----------
-        call : ListCall
-            A call made by an endpoint function of ``agentbook.api``. The methods of the
-            resources make the call and the listing.
-
-        Raises
-        ------
-        ApiError
-            Not here, but when the list is first used.
-
-        Examples
-        --------
-        >>> from agentbook.api.endpoints import me
-        >>> len(client.listing(me.workspaces())) > 0
-        True
-        """
+    def _listing(self, call: ListCall) -> Listing:
         return Listing(self, call)
 
     def asynchronous(self) -> AsyncClient:
@@ -141,8 +122,7 @@ class AsyncClient(AsyncConnection):
         self.sessions = AsyncSessions(self)
         self.organizations: Organizations[AsyncMode] = Organizations(self)
 
-    def listing(self, call: ListCall) -> AsyncListing:
-        """As `Client.listing`. Not awaited itself: await the methods of the list."""
+    def _listing(self, call: ListCall) -> AsyncListing:
         return AsyncListing(self, call)
 
 

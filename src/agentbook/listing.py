@@ -1,7 +1,7 @@
 """Lists of the platform: iterate, count, load as a frame.
 
-`agentbook.api.pagination` plans a pass over a list and `agentbook.api.connection`
-fetches the pages. A listing is a question, not a copy: reading it again asks again.
+`agentbook.api.pagination` plans a pass over a list and `agentbook.api.fetch` fetches
+the pages. A listing is a question, not a copy: reading it again asks again.
 Only counting, testing and the reading right after them share a first page.
 Specification: "Pagination (list envelope)", "Limits".
 """
@@ -75,9 +75,7 @@ class _LazyList:
 
     def _own(self, first: Page) -> Page:
         """The first page without items that do not belong, although they are listed."""
-        pagination = Pagination(self.list_call)
-        pagination.next_call()
-        return first.only(pagination.add(first))
+        return next(Pagination(self.list_call).pages(first))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -189,12 +187,12 @@ class Listing(_LazyList):
         ApiError, ConnectionFailed, DeadlineExceeded
             When a page cannot be read.
         """
-        yield from self.connection.pages(Pagination(self.list_call), self._kept(_ALL))
+        yield from self.connection._pages(Pagination(self.list_call), self._kept(_ALL))
 
     def _first_page(self, question: object) -> Page:
         if (first := self._kept(question)) is None:
             pagination = Pagination(self.list_call)
-            with closing(self.connection.pages(pagination)) as pages:
+            with closing(self.connection._pages(pagination)) as pages:
                 next(pages)
             first, self.list_call, self._answered = pagination.first, pagination.list_call, {question}
             self._note(first)
@@ -212,12 +210,11 @@ class Listing(_LazyList):
 
     def _pass(self, first: Page | None) -> Generator[Record]:
         passes = Passes(self.list_call)
-        for pagination in passes:
-            with closing(self.connection.pages(pagination, first)) as pages:
-                for page in pages:
-                    self._note(pagination.first)
-                    first = None
-                    yield from passes.records(page)
+        with closing(self.connection._records(passes, first)) as records:
+            for record in records:
+                self._note(passes.first)
+                yield record
+        self._note(passes.first)
 
     def __len__(self) -> int:
         return self._count(self._first_page(_LENGTH))
@@ -308,7 +305,7 @@ class Listing(_LazyList):
         first, read_at = self._kept(_ALL), self._read_at
         load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
-            return load.run(self.connection.run)
+            return load.run(self.connection._run)
         finally:
             self._note(load.first_page)
 
@@ -346,14 +343,14 @@ class AsyncListing(_LazyList):
 
     async def pages(self) -> AsyncIterator[Page]:
         """As `Listing.pages`, with ``async for``."""
-        async with aclosing(self.connection.pages(Pagination(self.list_call), self._kept(_ALL))) as pages:
+        async with aclosing(self.connection._pages(Pagination(self.list_call), self._kept(_ALL))) as pages:
             async for page in pages:
                 yield page
 
     async def _first_page(self, question: object) -> Page:
         if (first := self._kept(question)) is None:
             pagination = Pagination(self.list_call)
-            async with aclosing(self.connection.pages(pagination)) as pages:
+            async with aclosing(self.connection._pages(pagination)) as pages:
                 await anext(pages)
             first, self.list_call, self._answered = pagination.first, pagination.list_call, {question}
             self._note(first)
@@ -367,13 +364,11 @@ class AsyncListing(_LazyList):
 
     async def _pass(self, first: Page | None) -> AsyncGenerator[Record]:
         passes = Passes(self.list_call)
-        for pagination in passes:
-            async with aclosing(self.connection.pages(pagination, first)) as pages:
-                async for page in pages:
-                    self._note(pagination.first)
-                    first = None
-                    for record in passes.records(page):
-                        yield record
+        async with aclosing(self.connection._records(passes, first)) as records:
+            async for record in records:
+                self._note(passes.first)
+                yield record
+        self._note(passes.first)
 
     def __getitem__(self, position: slice) -> AsyncListing:
         if isinstance(position, slice):
@@ -415,7 +410,7 @@ class AsyncListing(_LazyList):
         first, read_at = self._kept(_ALL), self._read_at
         load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
-            return await load.run_async(self.connection.run)
+            return await load.run_async(self.connection._run)
         finally:
             self._note(load.first_page)
 

@@ -105,7 +105,7 @@ class Endpoint(Operation, Generic[P, T]):
         if resource is None:
             return self
         result = self.build.__annotations__["return"].removeprefix("Call[").removesuffix("]")
-        run = resource._client.run
+        run = resource._client._run
         return self.method_of(resource, run, f"Awaitable[{result}]" if inspect.iscoroutinefunction(run) else result)
 
 
@@ -124,8 +124,8 @@ class ListOperation(Operation, Generic[P]):
     def __get__(self, resource: Any, owner: Any) -> Any:
         if resource is None:
             return self
-        is_async = inspect.iscoroutinefunction(resource._client.run)
-        return self.method_of(resource, resource._client.listing, "AsyncListing" if is_async else "Listing")
+        is_async = inspect.iscoroutinefunction(resource._client._run)
+        return self.method_of(resource, resource._client._listing, "AsyncListing" if is_async else "Listing")
 
 
 class Me(Resource[M]):

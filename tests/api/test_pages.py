@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.connection import AHEAD
+from agentbook.api.pagination import AHEAD
 
 
 class Platform:

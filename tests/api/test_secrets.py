@@ -186,9 +186,7 @@ def test_a_header_with_a_line_break_is_neither_sent_nor_shown(echo: str, method:
     assert_hidden(raised.value, TOKEN)
 
 
-@pytest.mark.parametrize(
-    ("step", "callers"), [("send", False), ("recv", False), ("send", True), ("recv", True)]
-)
+@pytest.mark.parametrize(("step", "callers"), [("send", False), ("recv", False), ("send", True), ("recv", True)])
 def test_an_interrupt_shows_no_credential(echo: str, step: str, callers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In no variable of any frame, those of libraries too."""
 
@@ -284,8 +282,8 @@ def test_the_password_of_a_proxy_is_shown_nowhere(make: Callable[..., Any]) -> N
         make("https://h/v1", credentials=KEY, proxy=proxy, timeout_s=0)
     assert_hidden(raised.value, SECRET)
     client = make("https://h/v1", proxy=proxy)
-    assert client.network.proxy == proxy
-    assert SECRET not in repr(client) + repr(client.network)
+    assert client._network.proxy == proxy
+    assert SECRET not in repr(client) + repr(client._network)
 
 
 def test_httpx_logs_no_status_line_of_the_platform(echo: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -38,14 +38,14 @@ class Platform:
         self.sent = asyncio.Event()
         self.accepted = follow_ups[0]  # what the platform answers to the message
 
-    def on_close(self, _callback: Any) -> Any:
+    def _on_close(self, _callback: Any) -> Any:
         return lambda: None
 
-    async def records(self, _call: Any) -> AsyncIterator[Record]:
+    async def _records(self, _call: Any) -> AsyncIterator[Record]:
         for item in reversed(self.events):
             yield item
 
-    async def run(self, _call: Any) -> Record:
+    async def _run(self, _call: Any) -> Record:
         self.sent.set()
         return self.accepted
 

@@ -115,7 +115,7 @@ def test_async_iterators_raise(platform: SocketPlatform) -> None:
 def test_ask_raises(platform: SocketPlatform) -> None:
     client = ab.Client(platform.base_url, credentials=KEY)
     sent = threading.Event()
-    run = type(client.asynchronous()).run
+    run = type(client.asynchronous())._run
 
     async def send(connection: Any, call: Any) -> Any:
         if call.operation != "sessions.send":
@@ -124,7 +124,7 @@ def test_ask_raises(platform: SocketPlatform) -> None:
         return Record()
 
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor() as pool:
-        patch.setattr(type(client.asynchronous()), "run", send)
+        patch.setattr(type(client.asynchronous()), "_run", send)
         asking = pool.submit(client.sessions.ask, "s", "Anybody there?")
         assert sent.wait(60)
         client.close()

@@ -8,33 +8,31 @@ other (`Connection.asynchronous`), with the same credential and the same rate li
 
 from __future__ import annotations
 
-import asyncio
 import numbers
 import os
 import ssl
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from .._masking import hidden, revealed
 from .._text import safe_repr
 from .address import checked_address
 from .auth import ApiKey, Credentials
-from .calls import Call, ListCall, Reply
+from .calls import Call, Reply
 from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
-from .pagination import Page, Pagination, Passes
+from .fetch import Fetcher, fetch_async
+from .pagination import AHEAD, Page, Pagination, Passes
 from .policy import RateLimit, RequestFlow, Settings, deadline_exceeded, request_flow, shared_rate_limit, sleep
 from .record import Record, read_value
-from .transport import AsyncTransport, Network, SyncTransport, in_thread
+from .transport import AsyncTransport, Network, SyncTransport
 
 T = TypeVar("T")
 C = TypeVar("C", bound="AsyncConnection")
@@ -42,7 +40,6 @@ C = TypeVar("C", bound="AsyncConnection")
 TIMEOUT_S = 30.0
 MAX_TIME_S = 7 * 86_400  # clocks of the system overflow far above that
 DEADLINE_S = 180.0  # two rate windows and the request itself
-AHEAD = 16  # most pages of a list that are fetched while the caller uses the earlier ones
 
 
 class _Base(ABC):
@@ -78,7 +75,7 @@ class _Base(ABC):
         identity = credentials.identity if credentials is not None else "anonymous"
         rate_limit = shared_rate_limit(base_url, identity, time.monotonic)
         self._settings = Settings(base_url, credentials, rate_limit, timeout_s, deadline_s)
-        self.network = Network(base_url, tls, revealed(proxy))
+        self._network = Network(base_url, tls, revealed(proxy))
         self._openapi: Mapping[str, Any] | None = None
         # What came of reading it, by process: a forked child reads by itself.
         self._reading: dict[int, Future[AgentbookError | None]] = {}
@@ -99,7 +96,7 @@ class _Base(ABC):
         return self._settings.credentials
 
     @property
-    def rate_limit(self) -> RateLimit:
+    def _rate_limit(self) -> RateLimit:
         """The rate limit of this credential, shared with its WebSockets."""
         return self._settings.rate_limit
 
@@ -158,102 +155,31 @@ class Connection(_Base):
     """Runs calls on one platform with one credential; parameters as for `Client`."""
 
     def _set_up(self, http_client: Any) -> None:
-        self._transport = SyncTransport(self.network, http_client)
+        self._transport = SyncTransport(self._network, http_client)
         self._asynchronous: AsyncConnection | None = None
 
-    def run(self, call: Call[T]) -> T:
-        """Run a call and return its result.
-
-        Parameters
-        ----------
-        call : Call
-            Made by an endpoint function of ``agentbook.api``. The methods of the
-            resources make the call and run it.
-
-        Raises
-        ------
-        ApiError, ConnectionFailed, DeadlineExceeded, OutcomeUnknown
-
-        Examples
-        --------
-        >>> from agentbook.api.endpoints import me
-        >>> client.run(me.get()).name
-        'acme'
-        """
+    def _run(self, call: Call[T]) -> T:
+        """Run a call, made by an endpoint function, and return its result."""
         return self._transport.drive(self._request_flow(call))
 
-    def pages(self, pagination: Pagination, first: Page | None = None) -> Generator[Page]:
+    def _pages(self, pagination: Pagination, first: Page | None = None) -> Generator[Page]:
         """The pages of one pass over a list, in order, each item once.
 
-        Later pages are fetched while the caller uses the earlier ones: as many as were
-        used, so that a caller who stops early has asked for little.
-
-        Parameters
-        ----------
-        pagination : Pagination
-            The pass. If it stopped half-way, it continues there.
-        first : Page, optional
-            The first page, if it was fetched before.
-
-        Raises
-        ------
-        ApiError, ConnectionFailed, DeadlineExceeded
-            When a page cannot be read.
-
-        Examples
-        --------
-        >>> from agentbook.api.endpoints import agents
-        >>> from agentbook.api.pagination import Pagination
-        >>> [len(page.ids) for page in client.pages(Pagination(agents.list_(limit=2)))]
-        [2]
+        Later pages are fetched while the caller uses the earlier ones. `first` is the
+        first page, if it was fetched before.
         """
-        waiting: deque[Future[Page | AgentbookError]] = deque()
-        used = 0
-        while not pagination.done:
-            while len(waiting) < min(max(used, 1), AHEAD) and (call := pagination.next_call()) is not None:
-                waiting.append(in_thread(partial(self._outcome, call, first), "agentbook-pages"))
-                first = None
-            outcome = waiting.popleft().result()
-            used += 1
-            keep = pagination.add(outcome)
-            if isinstance(outcome, Page):
-                yield outcome.only(keep)
+        yield from pagination.pages(first)
+        with closing(iter(Fetcher(pagination.next_ahead, self._run, AHEAD))) as arrived:
+            while not pagination.done and next(arrived, None) is not None:
+                yield from pagination.pages()
 
-    def _outcome(self, call: Call[Page], page: Page | None) -> Page | AgentbookError:
-        if page is not None:
-            return page
-        try:
-            return self.run(call)
-        except AgentbookError as error:
-            return error
-
-    def records(self, list_call: ListCall) -> Iterator[Record]:
-        """The items of a list, which is read again if it changes while being read.
-
-        Parameters
-        ----------
-        list_call : ListCall
-            Made by an endpoint function of ``agentbook.api``.
-
-        Raises
-        ------
-        ApiError, ConnectionFailed, DeadlineExceeded
-
-        Warns
-        -----
-        IncompleteWarning
-            If the list changed during each of three passes, or does not end.
-
-        Examples
-        --------
-        >>> from agentbook.api.endpoints import agents
-        >>> len(list(client.records(agents.list_(limit=2))))
-        2
-        """
-        passes = Passes(list_call)
+    def _records(self, passes: Passes, first: Page | None = None) -> Generator[Record]:
+        """The items of a list, which is read again if it changes while being read."""
         for pagination in passes:
-            for page in self.pages(pagination):
-                yield from passes.records(page)
+            with closing(self._pages(pagination, first)) as pages:
+                first = None
+                for page in pages:
+                    yield from passes.records(page)
 
     def request(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None) -> Any:
         """Send any request to the platform, for operations without a method here.
@@ -284,7 +210,7 @@ class Connection(_Base):
         >>> client.request("GET", "agents", params={"limit": 1})["pagination"]["limit"]
         1
         """
-        return self.run(_raw_call(method, path, params, json))
+        return self._run(_raw_call(method, path, params, json))
 
     def openapi(self) -> Mapping[str, Any]:
         """The platform's live OpenAPI description, parsed; fetched once per client."""
@@ -301,8 +227,8 @@ class Connection(_Base):
                 credentials=self.auth,
                 timeout_s=self.timeout_s,
                 deadline_s=self.deadline_s,
-                tls=self.network.tls,
-                proxy=self.network.proxy,
+                tls=self._network.tls,
+                proxy=self._network.proxy,
                 allow_http=True,  # checked when this connection was made
             )
             if self._transport.is_closed:
@@ -330,37 +256,19 @@ class AsyncConnection(_Base):
     """As `Connection`, awaited."""
 
     def _set_up(self, http_client: Any) -> None:
-        self._transport = AsyncTransport(self.network, http_client)
+        self._transport = AsyncTransport(self._network, http_client)
         self._lock = threading.Lock()
-        self._on_close: dict[object, Callable[[], object]] | None = {}  # None once it is closed
+        self._callbacks: dict[object, Callable[[], object]] | None = {}  # None once it is closed
 
-    def on_close(self, callback: Callable[[], object]) -> Callable[[], None]:
+    def _on_close(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` when the client is closed, at once if it is closed already.
 
-        Parameters
-        ----------
-        callback : callable
-            Called in the thread that closes the client. It must not wait or raise.
-
-        Returns
-        -------
-        callable
-            Withdraws the callback. Calling it again does nothing.
-
-        Notes
-        -----
-        Raises nothing. Not part of the specification.
-
-        Examples
-        --------
-        >>> connection = AsyncConnection("http://127.0.0.1:8765/v1")
-        >>> withdraw = connection.on_close(lambda: print("closed"))
-        >>> connection.close()
-        closed
+        It is called in the thread that closes the client, and must not wait or raise.
+        Returns a function that withdraws it.
         """
         key = object()
         with self._lock:
-            callbacks = self._on_close
+            callbacks = self._callbacks
             if callbacks is not None:
                 callbacks[key] = callback
         if callbacks is None:
@@ -372,48 +280,29 @@ class AsyncConnection(_Base):
         return withdraw
 
     def _end(self) -> None:
-        """Run the callbacks of `on_close`, once."""
+        """Run the callbacks of `_on_close`, once."""
         with self._lock:
-            callbacks, self._on_close = self._on_close or {}, None
+            callbacks, self._callbacks = self._callbacks or {}, None
         for callback in list(callbacks.values()):
             callback()
 
-    async def run(self, call: Call[T]) -> T:
-        """As `Client.run`, awaited."""
+    async def _run(self, call: Call[T]) -> T:
         return await self._transport.drive(self._request_flow(call))
 
-    async def pages(self, pagination: Pagination, first: Page | None = None) -> AsyncGenerator[Page]:
-        """As `Client.pages`, with ``async for``."""
-        waiting: deque[asyncio.Future[Page | AgentbookError]] = deque()
-        used = 0
-        try:
-            while not pagination.done:
-                while len(waiting) < min(max(used, 1), AHEAD) and (call := pagination.next_call()) is not None:
-                    waiting.append(asyncio.ensure_future(self._outcome(call, first)))
-                    first = None
-                outcome = await waiting.popleft()
-                used += 1
-                keep = pagination.add(outcome)
-                if isinstance(outcome, Page):
-                    yield outcome.only(keep)
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+    async def _pages(self, pagination: Pagination, first: Page | None = None) -> AsyncGenerator[Page]:
+        """As `Connection._pages`, with ``async for``."""
+        for page in pagination.pages(first):
+            yield page
+        async with aclosing(fetch_async(pagination.next_ahead, self._run)) as arrived:
+            while not pagination.done and await anext(arrived, None) is not None:
+                for page in pagination.pages():
+                    yield page
 
-    async def _outcome(self, call: Call[Page], page: Page | None) -> Page | AgentbookError:
-        if page is not None:
-            return page
-        try:
-            return await self.run(call)
-        except AgentbookError as error:
-            return error
-
-    async def records(self, list_call: ListCall) -> AsyncIterator[Record]:
-        """As `Client.records`, with ``async for``."""
-        passes = Passes(list_call)
+    async def _records(self, passes: Passes, first: Page | None = None) -> AsyncGenerator[Record]:
+        """As `Connection._records`, with ``async for``."""
         for pagination in passes:
-            async with aclosing(self.pages(pagination)) as pages:
+            async with aclosing(self._pages(pagination, first)) as pages:
+                first = None
                 async for page in pages:
                     for record in passes.records(page):
                         yield record
@@ -422,7 +311,7 @@ class AsyncConnection(_Base):
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None
     ) -> Any:
         """As `Client.request`, awaited."""
-        return await self.run(_raw_call(method, path, params, json))
+        return await self._run(_raw_call(method, path, params, json))
 
     async def openapi(self) -> Mapping[str, Any]:
         """The platform's live OpenAPI description, parsed; fetched once per client."""

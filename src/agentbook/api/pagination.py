@@ -13,7 +13,7 @@ import operator
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from .errors import AgentbookError, IncompleteWarning, InvalidInput, NotFound
 from .record import AROUND, Record, read, read_value
 
 PASSES = 3  # how many times to read a list that changes while it is being read
+AHEAD = 16  # most pages of a list that are fetched while the caller uses the earlier ones
 PAGES_WITHOUT_NEWS = 20  # in a row; a platform that then still says `has_more` is not followed any further
 
 # Larger totals are not credible, and list() would allocate memory for them.
@@ -112,11 +113,26 @@ def _id_of(item: Any) -> str | None:
     return item_id or None if isinstance(item_id, str) else None
 
 
+@dataclass(slots=True, eq=False)
+class Request:
+    """A page to request: `size` items from an offset, or from so many after a cursor.
+
+    `outcome` is what came of it, once that is known.
+    """
+
+    pagination: Pagination
+    call: Call[Page]
+    start: int
+    size: int
+    outcome: Page | AgentbookError | None = None
+    is_wanted: bool = True
+
+
 class Pagination:
     """One pass over a list.
 
-    Call `next_call` for the pages to request and `add` with each outcome, in the order
-    of the calls, until `done`.
+    Request what `next_request` says and set the outcomes, in any order. `take` gives
+    them in the order of the list: `add` each. `pages` does both.
 
     Parameters
     ----------
@@ -141,6 +157,8 @@ class Pagination:
         Why what was added may not be the whole list.
     first : Page or None
         The first page.
+    requests : deque of Request
+        Those that were not taken yet, in order.
 
     Notes
     -----
@@ -156,21 +174,19 @@ class Pagination:
         self.problems: list[str] = []
         self.first: Page | None = None
         self.cursor: str | None = list_call.call.query.get("from_id") if list_call.keyset else None
+        self.requests: deque[Request] = deque()
         self._keep_repeats = keep_repeats
-        self._sorted = list_call.keyset  # by id, as far as is known
         self._by_id = False  # the next page starts after the cursor, not at an offset
-        self._ignores_from_id = False
         self._most = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
         self._size = self._most  # items per page
         self._last: int | None = None  # the offset up to which pages are requested at the same time
-        self._pending: deque[tuple[int, int]] = deque()  # offset and size of the calls without an outcome
-        self._stale = 0  # how many of them do not fit what came before
         self._skip, self._added = _offsets(list_call)  # items to leave out, the offset up to which all was added
         self._planned = self._added  # ... or requested
+        self._taken = 0
         self._started = False
         self._short = False  # a page had fewer items than places, so the next one may start with old items
         self._shared: Ids = []  # what the next page starts with: the last id
-        self._before = 0, b""  # offset and body of the page before
+        self._body = b""  # of the page before
         self._ids: set[str] = set()
         self._totals: set[int] = set()
         self._again = False  # whether an empty page was requested again
@@ -178,12 +194,12 @@ class Pagination:
         self._without_news = 0  # pages in a row that had nothing new, but said that more follow
         self._passed_over = 0  # places after the cursor that had no item
 
-    def next_call(self) -> Call[Page] | None:
+    def next_request(self) -> Request | None:
         """The next page to request.
 
         None at the end, or if nothing can be requested until further pages are added.
         """
-        if self.done or (self._last is None and len(self._pending) > self._stale):
+        if self.done or (self._last is None and self.requests):
             return None
         limit, size = None if self._is_filtered else self.list_call.limit, self._size
         if self._by_id:
@@ -197,24 +213,46 @@ class Pagination:
                 rest = limit - self.items + len(self._shared)
                 size = min(size, rest if self._last is None else self.list_call.offset + limit - start)
             self._planned = start + size
-        self._pending.append((start, size))
         query = {**self.list_call.call.query, "limit": size, "offset": start or None}
         query |= {"from_id": self.cursor} if self._by_id else {}
         call = replace(self.list_call.call, query=query, read=Page.read)
-        return call if self.list_call.prepare is None else self.list_call.prepare(call)
+        call = call if self.list_call.prepare is None else self.list_call.prepare(call)
+        self.requests.append(Request(self, call, start, size))
+        return self.requests[-1]
+
+    def next_ahead(self) -> Request | None:
+        """As `next_request`, but few at first: who stops early has requested little."""
+        depth = min(1 << max(self._taken - 1, 0), AHEAD)
+        return self.next_request() if len(self.requests) < depth else None
 
     @property
     def _is_filtered(self) -> bool:
         """Whether the platform may list items that do not belong."""
-        return self._ignores_from_id or self.list_call.begin is not None or self.list_call.end is not None
+        return self.list_call.begin is not None or self.list_call.end is not None
 
-    def add(self, outcome: Page | AgentbookError, ids: Ids | None = None) -> list[bool] | None:
-        """Add the outcome of the earliest call that has none yet.
+    def pages(self, first: Page | None = None) -> Iterator[Page]:
+        """The pages that can be added now, each item once; `first` is the next one."""
+        if first is not None and (request := self.next_request()) is not None:
+            request.outcome = first
+        while (request := self.take()) is not None:
+            keep = self.add(request)
+            if isinstance(request.outcome, Page):
+                yield request.outcome.only(keep)
+
+    def take(self) -> Request | None:
+        """The earliest request, if it has its outcome: `add` it."""
+        if not self.requests or self.requests[0].outcome is None:
+            return None
+        self._taken += 1
+        return self.requests.popleft()
+
+    def add(self, request: Request, ids: Ids | None = None) -> list[bool] | None:
+        """Add the outcome of the request that was taken.
 
         Parameters
         ----------
-        outcome : Page or AgentbookError
-            An error is raised, unless its page is not needed or can be read otherwise.
+        request : Request
+            Its error is raised, unless the list can be read otherwise.
         ids : list, optional
             The ids of the page's items, if known; by default the page reads them.
 
@@ -223,26 +261,24 @@ class Pagination:
         list of bool or None
             Whether each item is new and belongs to this pass; None if all do.
         """
-        start, size = self._pending.popleft()
-        if ids is None:
-            ids = outcome.ids if isinstance(outcome, Page) else []
-        ids = [each or None for each in ids]
-        if self._stale or self.done:
-            self._stale = max(self._stale - 1, 0)
-            return [False] * len(ids)
-        if isinstance(outcome, AgentbookError):
-            self._read_otherwise(outcome)
+        page = request.outcome
+        if not isinstance(page, Page):
+            assert page is not None
+            self._read_otherwise(page)
             return None
+        ids = [each or None for each in (page.ids if ids is None else ids)]
         self.done = self.list_call.limit == 0
-        self.first = self.first or outcome
+        self.first = self.first or page
         self._longest = max(self._longest, len(ids))
-        if not ids and outcome.has_more:
-            self._pass_over(outcome, start, size)
+        if not ids and page.has_more:
+            self._pass_over(page, request)
             return None
-        keep = self._add_by_id(outcome, ids) if self._by_id else self._add_by_offset(outcome, ids, start, size)
+        keep = self._add_by_id(page, ids) if self._by_id else self._add_by_offset(page, ids, request)
         keep = self._within_ends(ids, keep)
         self.items += sum(keep)
         self._started = True
+        if self.done:
+            self.drop_requests()
         return None if all(keep) else keep
 
     def _read_otherwise(self, error: AgentbookError) -> None:
@@ -252,48 +288,43 @@ class Pagination:
         if is_refusal and plain is not None:
             self.list_call, self.cursor = plain, None
             self._skip, self._added = _offsets(plain)
-        elif is_refusal and self._by_id and not self._ignores_from_id:
-            self._ignores_from_id = True
         elif not (is_refusal and self._last is not None and self._can_go_by_id):
             raise error
         self._go_on()
 
-    def _pass_over(self, page: Page, start: int, size: int) -> None:
+    def _pass_over(self, page: Page, request: Request) -> None:
         """An empty page is not the last: request it again, then what follows it."""
         self._started = True
-        if self._last is None and self._again:
+        if self._again:
             self._note_without_news()
-            start += min(page.limit or self._longest, size)
+            start = request.start + min(page.limit or self._longest, request.size)
             if self._by_id:
                 self._passed_over = start
             else:
                 self._added, self._shared, self._short = start, [], True
-        self._again = self._again or self._last is None
+        self._again = not self._again
         self._go_on()
 
-    def _add_by_offset(self, page: Page, ids: Ids, start: int, size: int) -> list[bool]:
-        more, end = page.has_more is True, start + len(ids)
-        ignores_offset = bool(ids) and page.body == self._before[1] and start != self._before[0]
-        first = self._first_new(ids)
-        if (first is None or ignores_offset) and self._can_go_by_id:
+    def _add_by_offset(self, page: Page, ids: Ids, request: Request) -> list[bool]:
+        more, end = page.has_more is True, request.start + len(ids)
+        first, is_same = self._first_new(ids), bool(ids) and page.body == self._body
+        if (first is None or is_same) and self._can_go_by_id:
             self._go_on()
             return [False] * len(ids)
-        if ignores_offset:
+        if is_same:  # the same page at another offset
             self.done = True
             if more:
                 self._stop_endless()
             return [False] * len(ids)
         if first is None:
             self._note(f"neighbouring pages at offset {self._added} do not meet")
-        if not self._started:
-            self._check_order(ids)
         keep = [False] * (first or 0) + self._new(ids[first or 0 :])
         has_news = any(keep)
         # Some platforms count only the items of the page, or only up to a limit.
         total = page.total_count if page.total_count is not None and page.total_count >= end + more else None
-        came_short = more and len(ids) < (size if self._started else min(page.limit or 0, size))
+        came_short = more and len(ids) < (request.size if self._started else min(page.limit or 0, request.size))
         self._short |= came_short
-        self._added, self._before, self._again = end, (start, page.body), False
+        self._added, self._body, self._again = end, page.body, False
         if ids:
             self._shared = ids[-1:] if len(ids) > 1 else []
         if has_news:
@@ -302,10 +333,7 @@ class Pagination:
             self._totals.add(total)
             if len(self._totals) > 1:
                 self._note(f"the total changed between pages: {sorted(self._totals)}")
-        if more and (named := self._named(ids)) < len(ids):  # what follows the last id comes again after it
-            self._added, self._shared = start + named, ids[named - 1 : named]
-            self._go_on()
-            return keep[:named] + [False] * (len(ids) - named)
+        self._check_ids(ids, more)
         if page.has_more is False or (not more and (not has_news or end == total)):
             self.done = True
             if total is not None and total > end and not (self.list_call.keyset or self._short):
@@ -334,15 +362,21 @@ class Pagination:
 
     @property
     def _can_go_by_id(self) -> bool:
-        unmoved = self.cursor in (None, self.list_call.call.query.get("from_id"))
-        return self._sorted and not unmoved and not self._ignores_from_id
+        return self.list_call.keyset and self.cursor not in (None, self.list_call.call.query.get("from_id"))
 
     def _go_on(self) -> None:
         """Request one page after another from here on, by id where that is possible."""
-        self._stale, self._last, self._planned = len(self._pending), None, self._added
+        self.drop_requests()
+        self._last, self._planned = None, self._added
         self._by_id = self._can_go_by_id
         if self._by_id or self._short:
             self._size = self._most
+
+    def drop_requests(self) -> None:
+        """Forget the pages on their way."""
+        for request in self.requests:
+            request.is_wanted = False
+        self.requests.clear()
 
     def _first_new(self, ids: Ids) -> int | None:
         """How many items a page shares with the one before; None if it does not fit."""
@@ -350,46 +384,27 @@ class Pagination:
             return len(self._shared)
         return ids.index(self._shared[0]) + 1 if self._short and self._shared[0] in ids else None
 
-    # -- by id -------------------------------------------------------------------------
-
     def _add_by_id(self, page: Page, ids: Ids) -> list[bool]:
-        floor = (self.cursor or "").lower()  # some platforms include its item
-        first = next((n for n, each in enumerate(ids) if each is None or each.lower() > floor), len(ids))
-        keep, named = [False] * first + self._new(ids[first:]), len(ids)
+        before, keep = self.cursor, self._new(ids)
         self._again, self._passed_over, self._without_news = False, 0, 0
+        self._added += sum(keep)
+        self._check_ids(ids, page.has_more is not False)
         if page.has_more is False or not ids:
             self.done = True
-        elif first == len(ids):
-            self._ignores_from_id = True
-            self._go_on()
-        elif (named := self._named(ids)) == 0:
-            self._note(f"none of the {len(ids):,} {self.list_call.resource} of a page has an id to continue from")
-            self.done, named = True, len(ids)
-        if named > first:
-            self._added += named - first
-            self._shared = ids[named - 1 : named]
-        return keep[:named] + [False] * (len(ids) - named)
-
-    def _named(self, ids: Ids) -> int:
-        """How many items there are up to the last one with an id."""
-        if not self._sorted or self._ignores_from_id:
-            return len(ids)
-        return next((n for n in range(len(ids), 0, -1) if ids[n - 1] is not None), len(ids) * (not self._by_id))
+        elif self.cursor == before:
+            self._stop_endless()
+        return keep
 
     # -- the items ---------------------------------------------------------------------
 
-    def _check_order(self, ids: Ids) -> None:
-        """Learn from the first page if the list is sorted, and starts where asked."""
-        texts = [each.lower() for each in ids if each is not None]
-        self._sorted &= all(map(operator.le, texts, texts[1:]))
-        first_id = _first_id(self.list_call)
-        if first_id is not None and self.list_call.begin is None and any(text < first_id.lower() for text in texts):
-            self._ignores_from_id, self.cursor = True, None
+    def _check_ids(self, ids: Ids, more: bool) -> None:
+        if more and self.list_call.keyset and None in ids:
+            self._note(f"an item of {self.list_call.resource} has no id, after which the list could be continued")
 
     def _new(self, ids: Ids) -> list[bool]:
         """Whether each item has not been added before."""
-        floor, before = (self.cursor or "").lower(), self._ids
-        if self._sorted and None not in ids:
+        keyset, floor, before = self.list_call.keyset, (self.cursor or "").lower(), self._ids
+        if keyset and None not in ids:
             texts = [floor, *(cast(str, each).lower() for each in ids)]
             if all(map(operator.lt, texts, texts[1:])):
                 self.cursor = ids[-1] if ids else self.cursor
@@ -398,18 +413,18 @@ class Pagination:
         start = 0
         if self._keep_repeats:  # parsing reports what a page repeats, but not what an earlier one had
             start = next((n for n, each in enumerate(ids) if each is None or each.lower() > floor), len(ids))
-            if start and not (self._short or self._ignores_from_id):
+            if start and not self._short:
                 self._note(f"item {ids[0]} came twice")
             floor, before = "", set()
         keep, seen = [False] * start, set[str]()
         for each in ids[start:]:
-            old = each is not None and (each.lower() <= floor if self._sorted else each in before)
+            old = each is not None and (each.lower() <= floor if keyset else each in before)
             twice = each in seen and not self._keep_repeats
             if twice or (old and not self._short and cast(str, each).lower() > first_id):
                 self._note(f"item {each} came twice")
             keep.append(not (old or twice))
             seen.update([each] if each is not None else [])
-        if self._sorted:
+        if keyset:
             self.cursor = max([self.cursor or "", *seen], key=str.lower) or None
         else:
             self._ids |= seen
@@ -419,12 +434,10 @@ class Pagination:
         """Leave out what is outside the span of time, or more than the limit."""
         first_id, end = (_first_id(self.list_call) or "").lower(), self.list_call.end or "g"
         for n, each in enumerate(ids) if self.list_call.end or first_id else ():
-            inside = each is None or first_id < each.lower() <= end
-            ascends = self._sorted or (not self.list_call.keyset and (ids[-1] or "") >= (ids[0] or ""))
-            if not inside and ascends and each is not None and each.lower() > end:
+            if each is not None and each.lower() > end:  # only a list in the order of its ids has an end
                 keep, self.done = keep[:n] + [False] * (len(ids) - n), True
                 break
-            keep[n] = keep[n] and inside
+            keep[n] = keep[n] and (each is None or first_id < each.lower())
         limit = self.list_call.limit
         if self._skip or limit is not None:
             rows = [n for n, flag in enumerate(keep) if flag]
@@ -451,9 +464,9 @@ class Pagination:
             self.problems.append(problem)
 
     def resume(self) -> None:
-        """Continue a stopped pass: the calls in flight are made again."""
-        self._pending.clear()
-        self._stale, self._planned, self._without_news, self._again = 0, self._added, 0, False
+        """Continue a stopped pass: the pages on their way are requested again."""
+        self.drop_requests()
+        self._planned, self._without_news, self._again = self._added, 0, False
         if self.done and self.problems:
             self.done = self.endless = False
             self.problems.clear()
@@ -485,15 +498,25 @@ class Passes:
 
     Iterate it for the `Pagination` of each pass. If the list changed in every pass, or
     does not end, the iteration ends with an `IncompleteWarning`.
+
+    Attributes
+    ----------
+    first : Page or None
+        The first page of the latest pass.
     """
 
     def __init__(self, list_call: ListCall) -> None:
         self.list_call = list_call
+        self._pagination: Pagination | None = None
         self._ids: set[str] = set()
+
+    @property
+    def first(self) -> Page | None:
+        return None if self._pagination is None else self._pagination.first
 
     def __iter__(self) -> Iterator[Pagination]:
         for _ in range(PASSES):
-            pagination = Pagination(self.list_call)
+            self._pagination = pagination = Pagination(self.list_call)
             yield pagination
             if not pagination.problems:
                 return

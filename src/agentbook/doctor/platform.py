@@ -157,7 +157,7 @@ def _reach(base_url: str) -> Finding:
     directly = f" To reach the platform directly: export NO_PROXY={urlsplit(base_url).hostname}" if proxy else ""
     try:
         with _client(base_url) as client:
-            name = client.run(Call("doctor", "GET", "openapi.yaml", _name, wait_for_rate_limit=False))
+            name = client._run(Call("doctor", "GET", "openapi.yaml", _name, wait_for_rate_limit=False))
     except (ConnectionFailed, DeadlineExceeded) as error:
         unknown = "", "it gave no reply", one_line(str(error), 300)
         _, meaning, advice = next((row for row in _REASONS if re.search(row[0], str(error))), unknown)

@@ -47,7 +47,7 @@ async def ask_async(
 
 def ask_first(connection: Connection, workspace: Any, agent: Any, text: str, timeout_s: float | None) -> Turn:
     """Start a session with `text` and wait for the reply; errors as of `ask`."""
-    session_id = ref(connection.run(sessions.start(workspace, agent_id=agent, prompt=text)))
+    session_id = ref(connection._run(sessions.start(workspace, agent_id=agent, prompt=text)))
     return _wait(_first_turn(connection.asynchronous(), session_id), session_id, timeout_s)
 
 
@@ -79,7 +79,7 @@ async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str
         # The first pull connects; the message is sent while it waits for an event.
         pull = asyncio.ensure_future(anext(events))
         try:
-            sent = await connection.run(sessions.send(session_id, text, **options))
+            sent = await connection._run(sessions.send(session_id, text, **options))
             while True:
                 event: Record = await pull
                 is_late = bool(history) and event["id"] < history[-1]["id"]

@@ -39,7 +39,6 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from ..api.calls import ListCall
 from ..api.connection import AsyncConnection
 from ..api.endpoints.sessions import events as list_events
 from ..api.errors import (
@@ -54,6 +53,7 @@ from ..api.errors import (
     StreamClosed,
     invalid_argument,
 )
+from ..api.pagination import Passes
 from ..api.record import Record
 from ..api.span import is_persisted, milliseconds_of
 from .turns import text_of
@@ -257,7 +257,7 @@ def type_names(types: Sequence[str] | str | None) -> list[str] | None:
 
 async def recent(connection: AsyncConnection, session_id: str) -> tuple[list[Record], Cursor]:
     """The newest events, and a cursor after them: only later events are new."""
-    newest_first = connection.records(list_events(session_id, sort_by="-id", limit=RECENT_EVENTS))
+    newest_first = connection._records(Passes(list_events(session_id, sort_by="-id", limit=RECENT_EVENTS)))
     events = [event async for event in newest_first if is_persisted(event.get("id"))]
     events.sort(key=itemgetter("id"))
     cursor = Cursor()
@@ -291,7 +291,7 @@ class _Reader:
         self._opened_at = 0.0
         self._cut_short = 0  # sockets in a row that were closed right after opening ...
         self._cut_on_purpose = False  # ... by a close code that says that it was meant
-        self._rate_limit = connection.rate_limit
+        self._rate_limit = connection._rate_limit
         auth = connection.auth
         self._can_open = auth is None or auth.socket_authorization() is not None
         # Why events are polled; empty if they come from a socket.
@@ -451,8 +451,8 @@ class _Reader:
 
     async def _read_list(self) -> AsyncGenerator[Record]:
         """The persisted events that were not delivered yet, oldest first."""
-        call: ListCall = list_events(self._session_id, from_id=self._cursor.resume_from())
-        async for event in self._connection.records(call):
+        call = list_events(self._session_id, from_id=self._cursor.resume_from())
+        async for event in self._connection._records(Passes(call)):
             self._note_contact()
             if self._is_new(event) and self._is_selected(event):
                 yield event
@@ -552,7 +552,7 @@ async def until_closed(connection: AsyncConnection, operation: str, session_id: 
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(end)
 
-            withdraw = connection.on_close(end_from_any_thread)
+            withdraw = connection._on_close(end_from_any_thread)
             try:
                 yield
             finally:

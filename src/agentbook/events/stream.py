@@ -154,13 +154,13 @@ class _Stream:
         self._buffer: Buffer[StreamEvent] = Buffer(BUFFER_EVENTS)
         # Registered before the task starts: otherwise a closed client would end the
         # task with another error.
-        withdraw_end = connection.on_close(partial(_end, self._buffer, session_id))
+        withdraw_end = connection._on_close(partial(_end, self._buffer, session_id))
         # The task has no reference to the stream, so a stream abandoned by a `break` is
         # collected, which ends its task.
         self._task: concurrent.futures.Future[None] = submit(
             _fill(self._buffer, connection, session_id, from_id, types, drafts)
         )
-        withdraw_cancel = connection.on_close(self._task.cancel)
+        withdraw_cancel = connection._on_close(self._task.cancel)
         self._task.add_done_callback(lambda _: (withdraw_end(), withdraw_cancel()))
 
     def _delivered(self, event: StreamEvent) -> StreamEvent:

@@ -122,7 +122,7 @@ async def open_socket(
             additional_headers=await asyncio.to_thread(_headers, connection.auth),  # it may ask who will get it
             max_size=MAX_SIZE_BYTES,
             compression=None,
-            **connection.network.websocket_options(),
+            **connection._network.websocket_options(),
             open_timeout=OPEN_TIMEOUT_S,
             close_timeout=2.0,
             logger=_logger,

@@ -89,7 +89,7 @@ def start(client: Connection, workspace: Any, *, agent_id: Any, prompt: str) -> 
     >>> started.id in set(sessions(client)["session_id"])
     True
     """
-    session = client.run(endpoint.start(workspace, agent_id=agent_id, prompt=prompt))
+    session = client._run(endpoint.start(workspace, agent_id=agent_id, prompt=prompt))
     note(client, session, agent_id=ref(agent_id))
     return session
 

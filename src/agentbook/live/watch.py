@@ -377,7 +377,7 @@ class Watch:
                 failures += 1
                 if not isinstance(error, AgentbookError):
                     log.exception("A watch failed; it tries again.")
-                is_limited = isinstance(error, RateLimited) or self._client.rate_limit.closed
+                is_limited = isinstance(error, RateLimited) or self._client._rate_limit.closed
                 self._set_status("rate limited" if is_limited else "offline", str(error) or type(error).__name__)
 
     async def _look(self) -> None:
@@ -386,7 +386,7 @@ class Watch:
         try:
             while not loading.done():
                 await asyncio.wait({loading}, timeout=RATE_LIMIT_POLL_S)
-                refusal = self._client.rate_limit.refusal
+                refusal = self._client._rate_limit.refusal
                 if refusal is not None and not loading.done():
                     self._set_status("rate limited", str(refusal))
         finally:
@@ -450,7 +450,7 @@ def _post(url: str, message: Mapping[str, Any]) -> None:
     with Connection(
         f"{parts.scheme}://{parts.netloc}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False
     ) as receiver:
-        receiver.run(call)
+        receiver._run(call)
 
 
 # -- what a watch knows ------------------------------------------------------------
@@ -674,7 +674,7 @@ def watch(
     if previous is not None:
         previous.stop("replaced by a later watch of the same workspaces")
     _watches[key] = new
-    client.asynchronous().on_close(partial(_stop, weakref.ref(new)))
+    client.asynchronous()._on_close(partial(_stop, weakref.ref(new)))
     new.start()
     return new
 

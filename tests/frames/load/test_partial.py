@@ -65,15 +65,12 @@ def nameless(*rows: int) -> Callable[..., Any]:
 # Odd pages: none ends a load silently
 
 
-def test_a_page_that_ends_without_an_id_does_not_end_the_session() -> None:
-    platform = Odd({"s": IDS}, {2: nameless(-1, -2)})
-    frame = ab.load_events(platform.client(), "s")
-    assert frame["id"].tolist() == IDS, "the two came again with the next page, with their ids"
-    assert frame.attrs["agentbook"]["complete"] is True
-    platform = Odd({"s": IDS}, {11: nameless(-1)})
-    frame = ab.load_events(platform.client(), "s", concurrency=1)
-    assert frame["id"].isna().sum() == 1, "the last of all does not come again"
-    assert len(frame) == len(IDS)
+def test_an_event_without_an_id_is_a_row_and_a_problem_unless_it_comes_last() -> None:
+    for page, is_whole in ((2, False), (11, True)):
+        platform = Odd({"s": IDS}, {page: nameless(-1)})
+        frame = ab.load_events(platform.client(), "s", concurrency=1, errors="keep")
+        assert (frame["id"].isna().sum(), frame.attrs["agentbook"]["complete"]) == (1, is_whole)
+        assert not is_whole or len(frame) == len(IDS)
 
 
 def test_a_listing_of_events_ends_early_no_more_silently() -> None:
@@ -88,9 +85,7 @@ def test_a_listing_of_events_ends_early_no_more_silently() -> None:
     stranger = listing(
         2, lambda items, *rest: ([items[0], {**items[1], "session_id": "t"}, *items[2:]], *rest)
     ).to_pandas()
-    assert ab.load_problems(stranger)[["row", "problem"]].to_numpy().tolist() == [
-        [10, "an event of a session that was not asked for"]
-    ]
+    assert ab.load_problems(stranger)["problem"].tolist() == ["an event of a session that was not asked for"]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +278,7 @@ def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.Monk
     arrived = raised.value.partial_frame.groupby("session_id", observed=True)["id"].agg(list)
     long, short = arrived["s"], arrived.get("t", [])
     assert long == IDS[: len(long)], "the pages that had arrived"
-    assert len(long) >= 28
+    assert len(long) >= 10
     assert short in ([], IDS[:3])
     assert raised.value.resume()["id"].tolist() == IDS + IDS[:3]
 

@@ -358,7 +358,7 @@ def answer_of(query: str) -> dict[str, str]:
 def run_at(address: str, call: Call[Any]) -> Any:
     """Run a call at an address, without a credential. Redirects are not followed."""
     with Connection(address, timeout_s=30, deadline_s=90, allow_http=True) as connection:
-        return connection.run(call)
+        return connection._run(call)
 
 
 @dataclass(frozen=True, slots=True)

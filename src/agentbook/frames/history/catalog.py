@@ -29,7 +29,7 @@ from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, Not
 from ...api.pagination import Page
 from .. import session_log
 from ..export import to_arrow
-from ..load.loader import MAX_CONCURRENCY, ListsLoad, Progress
+from ..load.loader import MAX_CONCURRENCY, Loader, Progress
 from ..parse.frame import to_frame, to_pandas
 from ..parse.schemas import STR
 from .frames import count_text
@@ -106,7 +106,7 @@ class CatalogLoad:
         self._known = known or Catalog()
         self._details = details or known is None
         self._contexts, self._concurrency = contexts, concurrency
-        self._loads: dict[str, ListsLoad] = {}
+        self._loads: dict[str, Loader] = {}
         self._missing: dict[str, str] = {}
         self._ids: dict[str, str] = {}  # of workspaces known by name only
         self._unlisted: list[str] = []  # the names of these
@@ -148,10 +148,10 @@ class CatalogLoad:
         calls: Mapping[str, ListCall],
         bar: Progress,
         tolerate: tuple[type[AgentbookError], ...] = _REFUSALS,
-    ) -> ListsLoad:
+    ) -> Loader:
         """Read each list once, however often the load is resumed."""
-        lists = self._loads.setdefault(name, ListsLoad(resource, calls, self._concurrency))
-        lists.load(self._client.run, bar, tolerate)
+        lists = self._loads.setdefault(name, Loader(resource, calls, self._concurrency))
+        lists.load(self._client._run, bar, tolerate)
         for key in calls:
             if problem := lists.problem_of(key):
                 self._missing[f"some of {name}"] = f"items may be missing: {problem}"

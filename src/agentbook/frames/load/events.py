@@ -12,7 +12,7 @@ from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError, InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
-from .loader import MAX_CONCURRENCY, ListsLoad, Progress
+from .loader import MAX_CONCURRENCY, Loader, Progress
 from .session_ids import require_client, session_ids
 
 OPERATION = "load_events"
@@ -107,7 +107,7 @@ class EventsLoad:
         self._sessions = sessions
         self._parameters = {"sessions": len(sessions), "since": None, "until": None, **span.details()}
         calls = {session: endpoint.events(session, since=span.since, until=span.until) for session in sessions}
-        self._lists = ListsLoad("events", calls, concurrency, strict=True)
+        self._loader = Loader("events", calls, concurrency, strict=True)
 
     def run(self, errors: str, bar: Progress | None = None, resume: Callable[[], Any] | None = None) -> pd.DataFrame:
         """Load what is missing, and count rows in `bar` if there is one.
@@ -118,11 +118,11 @@ class EventsLoad:
         try:
             own = Progress(self._progress) if bar is None else contextlib.nullcontext(bar)
             with own as shown, contextlib.suppress(AgentbookError):
-                self._lists.load(self._client.run, shown)
+                self._loader.load(self._client._run, shown)
         except KeyboardInterrupt as stopped:
             interrupt = stopped
-        problems = self._lists.unfinished
-        frame = self._lists.frame(
+        problems = self._loader.unfinished
+        frame = self._loader.frame(
             keep=bool(problems or interrupt),
             operation=OPERATION,
             parameters=self._parameters,
@@ -130,7 +130,7 @@ class EventsLoad:
         )
         if interrupt is None and (not problems or errors == "keep"):
             return frame
-        advice = advice_on([self._lists.loads[session].error for session in problems])
+        advice = advice_on([self._loader.loads[session].error for session in problems])
         resume = resume or (lambda: self.run(errors))
         raise partial_load(OPERATION, problems, len(self._sessions), frame, resume, advice) from interrupt
 

@@ -1,7 +1,7 @@
-"""Loads lists: which pages to request, what arrived, and how to run and stop it.
+"""Loads lists: which pages to request, what arrived, and how to stop it.
 
-A `Loader` plans without I/O, and `fetch_pages` runs it. `Listing.to_pandas`,
-`load_events`, `load_history` and `Store.sync` all load through it.
+`Listing.to_pandas`, `load_events`, `load_history` and `Store.sync` all load through a
+`Loader`.
 
 Python may raise `KeyboardInterrupt` between any two instructions of the main thread,
 for example after a page's rows have been stored but before that is recorded. Resuming
@@ -12,12 +12,11 @@ caller's thread waits: an interrupt (Ctrl-C) takes effect only between two steps
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -29,7 +28,8 @@ import pyarrow.compute as pc
 
 from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
-from ...api.pagination import PASSES, Ids, Page, Pagination, warn_incomplete
+from ...api.fetch import AsyncRun, Fetcher, Run
+from ...api.pagination import PASSES, Ids, Page, Pagination, Request, warn_incomplete
 from ...api.transport import fulfil, in_thread
 from ..parse.frame import FrameBuilder
 from ..parse.problems import Problem
@@ -37,13 +37,10 @@ from ..parse.reader import PageReader, ParsedPage
 from ..parse.schemas import schema_of
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
-_AHEAD = 8  # further requests that wait for a thread, so that none is idle while pages are parsed
+_QUEUED = 8  # further requests that wait for a thread, so that none is idle while pages are parsed
 _SLICE_S = 0.2  # length of one wait; Windows cannot interrupt waiting for a lock
 
 T = TypeVar("T")
-Run = Callable[[Call[Page]], Page]
-AsyncRun = Callable[[Call[Page]], Awaitable[Page]]
-Outcome = Page | AgentbookError
 
 
 class ListLoad:
@@ -68,8 +65,6 @@ class ListLoad:
         The pages that have arrived.
     rows, pages : int
         The rows and pages that have arrived.
-    requests : deque of Request
-        The pages that were requested and have not been added, in order.
     total : int or None
         Rows of the whole list, according to its first page.
     error : AgentbookError or None
@@ -88,7 +83,6 @@ class ListLoad:
         self.total: int | None = None
         self.error: AgentbookError | None = None
         self.complete = False
-        self.requests: deque[Request] = deque()
         self._passes = 0
         self._restart()
 
@@ -99,46 +93,40 @@ class ListLoad:
         if self._passes > 1:
             self.first_page = None  # it is out of date too
         self.pagination = Pagination(self.list_call, keep_repeats=self.strict)
-        self.requests.clear()
 
     def resume(self) -> None:
         """Prepare a stopped list to continue, reading only what is missing."""
         self.error = None
         if not self.complete:
-            self.requests.clear()
             self.pagination.resume()
 
     def next_request(self) -> Request | None:
         """The next page to request; None if none can be requested now."""
-        call = self.pagination.next_call() if self.error is None else None
-        if call is None:
-            return None
-        self.requests.append(Request(self, self.pagination, call))
-        return self.requests[-1]
+        return self.pagination.next_request() if self.error is None else None
 
     def receive(self, reader: PageReader) -> int:
         """Add the outcomes whose turn it is; returns how many rows that were."""
         rows = self.rows
         try:
-            while self.requests and (outcome := self.requests[0].outcome) is not None and not self.pagination.done:
-                self.requests.popleft()
-                self._add(outcome, reader)
+            while not self.pagination.done and (request := self.pagination.take()) is not None:
+                self._add(request, reader)
         except AgentbookError as error:
             self.error = error
+            self.pagination.drop_requests()
         return max(self.rows - rows, 0)
 
-    def _add(self, outcome: Outcome, reader: PageReader) -> None:
-        pagination = self.pagination
-        if isinstance(outcome, AgentbookError):
-            pagination.add(outcome)
+    def _add(self, request: Request, reader: PageReader) -> None:
+        pagination, page = self.pagination, request.outcome
+        if not isinstance(page, Page):
+            pagination.add(request)
             return
-        piece = reader.read(outcome.body, self.list_call.context)
+        piece = reader.read(page.body, self.list_call.context)
         ids = piece.batch["id"].to_pylist() if piece.rows else []
         if piece.rows and self.session_id is not None:
             add_problems(piece, self.session_id, ids, ascending=self.list_call.keyset)
-        piece = keep_rows(piece, pagination.add(outcome, ids))
+        piece = keep_rows(piece, pagination.add(request, ids))
         if self.pages == 0:
-            self.total, self.first_page = outcome.total_count, pagination.first
+            self.total, self.first_page = page.total_count, pagination.first
         self.pages += 1
         self.rows += piece.rows
         self.pieces.append(piece)
@@ -176,169 +164,7 @@ class ListLoad:
 
 
 class Loader:
-    """One load of many lists.
-
-    Parameters
-    ----------
-    loads : iterable of ListLoad
-        The lists to load, or to continue.
-    reader : PageReader
-        Reads the pages.
-    on_complete : callable
-        Called with a `ListLoad` once all of it has arrived.
-    on_rows : callable
-        Called with the number of rows that arrived, and the list's total or None.
-    on_part : callable
-        Called with an unfinished `ListLoad` each time `part_rows` more of its rows have
-        arrived. It may take them (`ListLoad.pop_pieces`).
-    concurrency : int
-        Maximum number of requests at the same time.
-
-    Attributes
-    ----------
-    requests : int
-        Number of requests that have been answered.
-    """
-
-    def __init__(
-        self,
-        loads: Iterable[ListLoad],
-        reader: PageReader,
-        on_complete: Callable[[ListLoad], None] = lambda load: None,
-        on_rows: Callable[[int, int | None], None] = lambda rows, total: None,
-        *,
-        on_part: Callable[[ListLoad], None] = lambda load: None,
-        part_rows: int = 250_000,
-        concurrency: int = MAX_CONCURRENCY,
-    ) -> None:
-        self.concurrency = concurrency
-        self.requests = 0
-        self._reader = reader
-        self._on_complete, self._on_rows, self._on_part = on_complete, on_rows, on_part
-        self._part_rows = part_rows
-        self._waiting = deque(load for load in loads if not load.complete)
-        self._open: list[ListLoad] = []
-        for load in self._waiting:
-            load.resume()
-
-    def next_request(self) -> Request | None:
-        """The next page to request; None if nothing can be requested now."""
-        while True:
-            for load in self._open:
-                if (request := load.next_request()) is not None:
-                    return request
-            if not self._waiting:
-                return None
-            load = self._waiting.popleft()
-            self._open.append(load)
-            if load.first_page is not None and load.pages == 0 and (request := load.next_request()) is not None:
-                self._take(request, load.first_page)
-
-    def receive(self, request: Request, outcome: Outcome) -> None:
-        """Process the outcome of a request."""
-        self.requests += 1
-        if request.is_wanted:
-            self._take(request, outcome)
-
-    def _take(self, request: Request, outcome: Outcome) -> None:
-        load, rows_before = request.load, request.load.rows
-        request.outcome = outcome
-        self._on_rows(load.receive(self._reader), load.total)
-        if load.error is not None or load.pagination.done:
-            self._open.remove(load)
-        if load.error is None and load.pagination.done:
-            load.complete = True
-            self._on_complete(load)
-        elif load.rows // self._part_rows > rows_before // self._part_rows:
-            self._on_part(load)
-
-
-@dataclass(slots=True, eq=False)
-class Request:
-    """A page to request, in one pass over a list, and what came of it."""
-
-    load: ListLoad
-    pagination: Pagination
-    call: Call[Page]
-    outcome: Outcome | None = None
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether its list still needs it."""
-        return self.pagination is self.load.pagination and self.load.error is None and not self.pagination.done
-
-
-# -- running a load --------------------------------------------------------------------
-
-
-def fetch_pages(loader: Loader, run: Run) -> None:
-    """Load everything: one thread plans and parses, others wait for the network.
-
-    An interrupt ends the plan between two of its steps.
-    """
-    requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-    arrived: queue.SimpleQueue[tuple[Request, Outcome | BaseException | None] | None] = queue.SimpleQueue()
-    stopped = threading.Event()
-
-    def fetch() -> None:
-        outcome: Outcome | BaseException | None
-        while (request := requests.get()) is not None:
-            try:
-                outcome = run(request.call) if request.is_wanted and not stopped.is_set() else None
-            except BaseException as error:
-                outcome = error
-                if not isinstance(error, AgentbookError):
-                    stopped.set()
-            arrived.put((request, outcome))
-
-    def plan() -> None:
-        under_way = threads = 0
-        try:
-            while True:
-                while under_way < loader.concurrency + _AHEAD and (request := loader.next_request()) is not None:
-                    under_way += 1
-                    requests.put(request)
-                    if threads < min(under_way, loader.concurrency):
-                        threads += 1
-                        threading.Thread(target=fetch, name="agentbook-pages", daemon=True).start()
-                if not under_way or (news := arrived.get()) is None:
-                    return
-                under_way -= 1
-                request, outcome = news
-                if isinstance(outcome, (Page, AgentbookError)):
-                    loader.receive(request, outcome)
-                elif outcome is not None:
-                    raise outcome
-        finally:
-            stopped.set()
-            for _ in range(threads):
-                requests.put(None)
-
-    planning: Future[None] = Future()
-    thread = threading.Thread(target=fulfil, args=(planning, plan), name="agentbook-load", daemon=True)
-    try:
-        thread.start()
-        while not planning.done():
-            wait([planning], _SLICE_S)
-    except KeyboardInterrupt:
-        stopped.set()
-        arrived.put(None)  # after the pages that have arrived, which are kept
-        while thread.is_alive():
-            thread.join(_SLICE_S)
-        raise
-    planning.result()
-
-
-async def in_daemon_thread(function: Callable[[], T]) -> T:
-    """The result of a function that runs in a thread which ends with the process."""
-    return await asyncio.wrap_future(in_thread(function, "agentbook-load"))
-
-
-# -- lists of one resource -------------------------------------------------------------
-
-
-class ListsLoad:
-    """A load of many lists of one resource that can stop and resume.
+    """A load of lists of one resource that can stop and resume.
 
     Parameters
     ----------
@@ -346,13 +172,18 @@ class ListsLoad:
     calls : mapping of str to ListCall
         The lists, each by a key.
     concurrency : int
-        As for `load_events`.
+        Maximum number of requests at the same time.
     strict : bool
         As for `ListLoad`.
     reveal : bool
         As for `FrameBuilder`.
     first_page : Page, optional
         The first page of an only list, if it was fetched before.
+    on_complete : callable
+        Called with a `ListLoad` once all of it has arrived.
+    on_part : callable
+        Called with an unfinished `ListLoad` each time `part_rows` more of its rows have
+        arrived. It may take them (`ListLoad.pop_pieces`).
 
     Attributes
     ----------
@@ -370,29 +201,79 @@ class ListsLoad:
         strict: bool = False,
         reveal: bool = False,
         first_page: Page | None = None,
+        on_complete: Callable[[ListLoad], None] = lambda load: None,
+        on_part: Callable[[ListLoad], None] = lambda load: None,
+        part_rows: int = 250_000,
     ) -> None:
         self.requests = 0
         self._concurrency = concurrency
         self._resource, self._reveal = resource, reveal
         self._reader = PageReader(schema_of(resource), reveal=reveal)
+        self._on_complete, self._on_part, self._part_rows = on_complete, on_part, part_rows
         self.loads = {key: ListLoad(key, call, strict=strict, first_page=first_page) for key, call in calls.items()}
+        self._waiting: deque[ListLoad] = deque()
+        self._open: list[ListLoad] = []
 
     def load(self, run: Run, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> None:
         """Load what is missing; `run` runs the call of a page.
 
-        Raises the first error that is not in `tolerate`; the others are in `loads`.
+        Raises the first error that is not in `tolerate`; the others are in `loads`. One
+        thread plans and parses, others wait for the network. An interrupt ends the plan
+        between two of its steps.
         """
         loads = [each for each in self.loads.values() if not (each.complete or isinstance(each.error, tolerate))]
-        if not loads:
-            return
-        loader = Loader(loads, self._reader, on_rows=bar.add, concurrency=self._concurrency)
+        self._waiting, self._open = deque(loads), []
+        for load in loads:
+            load.resume()
+        fetcher = Fetcher(partial(self._next_request, bar), run, self._concurrency, _QUEUED)
+        planning: Future[None] = Future()
+        thread = threading.Thread(
+            target=fulfil, args=(planning, partial(self._receive, fetcher, bar)), name="agentbook-load", daemon=True
+        )
         try:
-            fetch_pages(loader, run)
-        finally:
-            self.requests += loader.requests
+            thread.start()
+            while not planning.done():
+                wait([planning], _SLICE_S)
+        except KeyboardInterrupt:
+            fetcher.stop()  # after the pages that have arrived, which are kept
+            while thread.is_alive():
+                thread.join(_SLICE_S)
+            raise
+        planning.result()
         for load in loads:
             if load.error is not None and not isinstance(load.error, tolerate):
                 raise load.error
+
+    def _next_request(self, bar: Progress) -> Request | None:
+        while True:
+            for load in self._open:
+                if (request := load.next_request()) is not None:
+                    return request
+            if not self._waiting:
+                return None
+            load = self._waiting.popleft()
+            self._open.append(load)
+            if load.first_page is not None and load.pages == 0 and (request := load.next_request()) is not None:
+                request.outcome = load.first_page
+                self._take(load, bar)
+
+    def _receive(self, fetcher: Fetcher, bar: Progress) -> None:
+        for request in fetcher:
+            self.requests += 1
+            for load in [each for each in self._open if each.pagination is request.pagination]:
+                self._take(load, bar)
+
+    def _take(self, load: ListLoad, bar: Progress) -> None:
+        """Add the pages of a list whose turn it is."""
+        rows_before = load.rows
+        bar.add(load.receive(self._reader), load.total)
+        if load.error is not None or load.pagination.done:
+            self._open.remove(load)
+        if load.error is None and load.pagination.done:
+            load.complete = True
+            self._on_complete(load)
+        elif load.rows // self._part_rows > rows_before // self._part_rows:
+            self._on_part(load)
 
     @property
     def unfinished(self) -> dict[str, str]:
@@ -427,6 +308,11 @@ class ListsLoad:
             "complete": all(load.complete and not load.problems for load in loads),
         }
         return builder.finish(known | provenance)
+
+
+async def in_daemon_thread(function: Callable[[], T]) -> T:
+    """The result of a function that runs in a thread which ends with the process."""
+    return await asyncio.wrap_future(in_thread(function, "agentbook-load"))
 
 
 def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
@@ -521,12 +407,12 @@ class ListingLoad:
         self._name = list_call.call.operation
         self._parameters = parameters
         self._progress = progress
-        self._lists = ListsLoad(list_call.resource, {self._name: list_call}, reveal=reveal, first_page=first_page)
+        self._loader = Loader(list_call.resource, {self._name: list_call}, reveal=reveal, first_page=first_page)
 
     @property
     def first_page(self) -> Page | None:
         """The first page of the latest pass; None until it has been read."""
-        load = self._lists.loads[self._name]
+        load = self._loader.loads[self._name]
         return load.first_page if load.pages else None
 
     def run(self, run: Run) -> pd.DataFrame:
@@ -565,13 +451,13 @@ class ListingLoad:
         """Load; a failure or an interrupt is a `PartialLoad` if rows have arrived."""
         try:
             with Progress(self._progress, of_one=True) as bar:
-                self._lists.load(run, bar)
+                self._loader.load(run, bar)
         except (AgentbookError, KeyboardInterrupt) as stopped:
-            if not self._lists.rows:
+            if not self._loader.rows:
                 raise
             reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
             raise PartialLoad(
-                f"{self._name}: stopped after {self._lists.rows:,} rows ({reason}). error.partial_frame has them; "
+                f"{self._name}: stopped after {self._loader.rows:,} rows ({reason}). error.partial_frame has them; "
                 "error.resume() reads what is missing.",
                 operation=self._name,
                 partial_frame=self._frame(keep=True),
@@ -580,14 +466,14 @@ class ListingLoad:
             ) from stopped
 
     def _finish(self) -> pd.DataFrame:
-        if problem := self._lists.problem_of(self._name):
+        if problem := self._loader.problem_of(self._name):
             warn_incomplete(self._name, problem)
         return self._frame(keep=False)
 
     def _frame(self, *, keep: bool) -> pd.DataFrame:
         known: dict[str, Any] = {"parameters": self._parameters}
         if self._shared is not None:
-            known["requests"] = self._lists.requests + 1
+            known["requests"] = self._loader.requests + 1
             if self.first_page in (None, self._shared):  # else the list was read again
                 known["loaded_at"] = self._read_at.isoformat(timespec="seconds")
-        return self._lists.frame(keep=keep, **known)
+        return self._loader.frame(keep=keep, **known)

@@ -13,6 +13,7 @@ import pandas as pd
 from ...api.calls import ref
 from ...api.connection import AsyncConnection, Connection
 from ...api.endpoints import sessions as endpoint
+from ...api.pagination import Passes
 from ...api.span import normalize
 
 _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
@@ -64,7 +65,7 @@ def session_ids(client: Connection | None, sessions: Any = None, workspace: Any 
     if (sessions is None) == (workspace is None):
         raise ValueError("Pass either sessions, or workspace= for all sessions of a workspace.")
     if workspace is not None and client is not None:
-        sessions = client.records(endpoint.list_(workspace))
+        sessions = client._records(Passes(endpoint.list_(workspace)))
     ids: dict[str, None] = {}
     for position, item in enumerate(_items(sessions)):
         entity = _record_of_row(item)
@@ -74,7 +75,8 @@ def session_ids(client: Connection | None, sessions: Any = None, workspace: Any 
                     "Workspaces cannot be selected here, because events do not name theirs: pass sessions instead of "
                     f"{entity['full_name']!r}."
                 )
-            ids.update(dict.fromkeys(normalize(record["id"]) for record in client.records(endpoint.list_(entity))))
+            listed = client._records(Passes(endpoint.list_(entity)))
+            ids.update(dict.fromkeys(normalize(record["id"]) for record in listed))
         else:
             try:
                 ids[_session_id(entity, has_workspaces=client is not None)] = None

@@ -26,11 +26,9 @@ from ...api.pagination import warn_incomplete
 from ...api.span import Span, is_persisted, milliseconds_of, normalize
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
-from ..load.loader import ListLoad, ListsLoad, Loader, Progress, fetch_pages
+from ..load.loader import ListLoad, Loader, Progress
 from ..load.session_ids import session_ids
 from ..parse.problems import MAX_PROBLEMS, Problem
-from ..parse.reader import PageReader
-from ..parse.schemas import schema_of
 from .files import SCHEMA, Cursor, Manifest
 
 OVERLAP_MS = 5_000  # how far before a session's last event it is read again: some are written late
@@ -119,7 +117,7 @@ class Sources:
         self.catalogs: dict[str, Catalog] = {}
         self.complete = True
         self._calls = {name: endpoint.list_(name) for name in self.workspaces} if listing is None else {"": listing}
-        self._lists = ListsLoad("sessions", self._calls)
+        self._lists = Loader("sessions", self._calls)
         self._loads, self._sessions, self._span = catalogs, sessions, span
 
     @classmethod
@@ -165,7 +163,7 @@ class Sources:
             self.catalogs[key] = load.read(bar)
             self._add(self.catalogs[key].sessions, is_listed=True)
             self.complete &= not any(part.startswith(("sessions", "some of")) for part in self.catalogs[key].missing)
-        self._lists.load(client.run, bar)
+        self._lists.load(client._run, bar)
         for key in self._calls:
             if problem := self._lists.problem_of(key):
                 warn_incomplete("sessions.list", problem)
@@ -243,14 +241,17 @@ class Sync:
         changed = [session for session, updated_us in sessions.items() if not self._is_current(session, updated_us)]
         self.report.sessions, self.report.unchanged = len(sessions), len(sessions) - len(changed)
         self._positions = self._positions_of(changed)
-        loads = [
-            ListLoad(session, endpoint.events(session, from_id=after))
-            for session, (after, _) in self._positions.items()
-        ]
-        reader = PageReader(schema_of("events"))
-        loader = Loader(loads, reader, self._add, bar.add, on_part=self._add_part, part_rows=COMMIT_ROWS)
+        loader = Loader(
+            "events",
+            {session: endpoint.events(session, from_id=after) for session, (after, _) in self._positions.items()},
+            strict=True,
+            on_complete=self._add,
+            on_part=self._add_part,
+            part_rows=COMMIT_ROWS,
+        )
+        loads = loader.loads.values()
         try:
-            fetch_pages(loader, self.client.run)
+            loader.load(self.client._run, bar, (AgentbookError,))
         finally:
             # Whatever happened to the rest, what has arrived is committed. But after a
             # commit that failed, the manifest is not what is on disk.
