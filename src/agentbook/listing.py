@@ -1,7 +1,7 @@
 """Lists of the platform: iterate, count, load as a frame.
 
-`agentbook.api.pagination` plans a pass over a list and `agentbook.api.fetch` fetches
-the pages. A listing is a question, not a copy: reading it again asks again.
+`agentbook.api.pagination` plans a pass over a list and `agentbook.api.connection`
+fetches the pages. A listing is a question, not a copy: reading it again asks again.
 Only counting, testing and the reading right after them share a first page.
 Specification: "Pagination (list envelope)", "Limits".
 """

@@ -1,5 +1,8 @@
 """Connections run calls. Streams, loads and panels need nothing else from a client.
 
+A `Fetcher` runs those of many pages, for a loop over a list and for a load. A plan says
+which page is next, and the pages come as they arrive: `Pagination` puts them in order.
+
 `Connection` blocks and works anywhere, a notebook cell included; `AsyncConnection` is
 awaited. They differ only in the driver: same calls, same policy. Each can make the
 other (`Connection.asynchronous`), with the same credential and the same rate limit.
@@ -8,13 +11,15 @@ other (`Connection.asynchronous`), with the same credential and the same rate li
 
 from __future__ import annotations
 
+import asyncio
 import numbers
 import os
+import queue
 import ssl
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, closing
 from copy import copy
@@ -28,14 +33,15 @@ from .auth import ApiKey, Credentials
 from .calls import Call, Reply
 from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
-from .fetch import Fetcher, fetch_async
-from .pagination import AHEAD, Page, Pagination, Passes
+from .pagination import AHEAD, Page, Pagination, Passes, Request
 from .policy import RateLimit, RequestFlow, Settings, deadline_exceeded, request_flow, shared_rate_limit, sleep
 from .record import Record, read_value
 from .transport import AsyncTransport, Network, SyncTransport
 
 T = TypeVar("T")
 C = TypeVar("C", bound="AsyncConnection")
+Run = Callable[[Call[Page]], Page]
+AsyncRun = Callable[[Call[Page]], Awaitable[Page]]
 
 TIMEOUT_S = 30.0
 MAX_TIME_S = 7 * 86_400  # clocks of the system overflow far above that
@@ -336,6 +342,97 @@ class AsyncConnection(_Base):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+# -- pages -----------------------------------------------------------------------------
+
+
+class Fetcher:
+    """The requests of a plan with their outcomes, in the order of their arrival.
+
+    Iterate it. The threads are daemons, so that a request that takes long does not
+    delay the end of a script.
+
+    Parameters
+    ----------
+    next_request : callable
+        Returns the next page to request, or None if there is none now.
+    run : callable
+        Runs the call of a page.
+    concurrency : int
+        Maximum number of requests at the same time.
+    queued : int
+        How many further ones wait for a thread, so that none is idle while the caller
+        works on a page.
+    """
+
+    def __init__(self, next_request: Callable[[], Request | None], run: Run, concurrency: int, queued: int = 0) -> None:
+        self._next_request, self._run = next_request, run
+        self._concurrency, self._most = concurrency, concurrency + queued
+        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[tuple[Request, Page | BaseException | None] | None] = queue.SimpleQueue()
+        self._stopped = False
+
+    def __iter__(self) -> Generator[Request]:
+        under_way = threads = 0
+        try:
+            while True:
+                while under_way < self._most and (request := self._next_request()) is not None:
+                    under_way += 1
+                    self._requests.put(request)
+                    if threads < min(under_way, self._concurrency):
+                        threads += 1
+                        threading.Thread(target=self._fetch, name="agentbook-pages", daemon=True).start()
+                if not under_way or (news := self._arrived.get()) is None:
+                    return
+                under_way -= 1
+                request, outcome = news
+                if isinstance(outcome, (Page, AgentbookError)):
+                    request.outcome = outcome
+                    yield request
+                elif outcome is not None:
+                    raise outcome
+        finally:
+            self._stopped = True
+            for _ in range(threads):
+                self._requests.put(None)
+
+    def stop(self) -> None:
+        """End the iteration after what has arrived; call it from any thread."""
+        self._stopped = True
+        self._arrived.put(None)
+
+    def _fetch(self) -> None:
+        while (request := self._requests.get()) is not None:
+            outcome: Page | BaseException | None
+            try:
+                outcome = self._run(request.call) if request.is_wanted and not self._stopped else None
+            except BaseException as error:
+                outcome, self._stopped = error, self._stopped or not isinstance(error, AgentbookError)
+            self._arrived.put((request, outcome))
+
+
+async def fetch_async(next_request: Callable[[], Request | None], run: AsyncRun) -> AsyncGenerator[Request]:
+    """As `Fetcher`, awaited; the requests are tasks of the running loop."""
+    tasks: dict[asyncio.Future[Page], Request] = {}
+    try:
+        while True:
+            while (request := next_request()) is not None:
+                tasks[asyncio.ensure_future(run(request.call))] = request
+            if not tasks:
+                return
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                request = tasks.pop(task)
+                try:
+                    request.outcome = task.result()
+                except AgentbookError as refused:
+                    request.outcome = refused
+                yield request
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: Any) -> Call[Any]:

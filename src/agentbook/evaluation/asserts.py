@@ -20,8 +20,8 @@ import jsonschema_rs
 import numpy as np
 
 from .._text import clip
-from ..api.embeddings import EmbeddingFailed, endpoint
 from ..api.errors import AgentbookError
+from ..frames.analysis.embeddings import EmbeddingFailed, endpoint
 from . import javascript, lenient_json, patterns, template
 from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
 from .code_assert import run_javascript, run_python

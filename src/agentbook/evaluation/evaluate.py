@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from .._files import atomic_write, local_path
 from .._masking import Redactor, redacted
 from ..api.calls import ref
-from ..api.embeddings import endpoint
 from ..events import loop
+from ..frames.analysis.embeddings import endpoint
 from ..frames.analysis.prices import PriceTable
 from . import asserts, runs
 from .asking import TIMEOUT_S, Follow

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..api.discovery import offers_fields
-from ..api.embeddings import endpoint
 from ..api.endpoints.agents import CONFIGURE_LLM
 from ..api.errors import AgentbookError, NotFound
 from ..client import get_agent
+from ..frames.analysis.embeddings import endpoint
 from ..frames.tabular import typed
 from . import asking
 from .asserts import NO_EMBEDDINGS, grade_check

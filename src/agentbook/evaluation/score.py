@@ -19,9 +19,9 @@ import pandas as pd
 from .._files import append
 from .._text import clip
 from ..api.calls import ref
-from ..api.embeddings import endpoint
 from ..events import loop
 from ..frames.analysis.arguments import groups_of, require, warn_if_empty
+from ..frames.analysis.embeddings import endpoint
 from ..frames.analysis.prices import price_table
 from ..frames.analysis.steps import steps as steps_of
 from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import threading
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
+from agentbook.frames.analysis import embeddings
 from agentbook.frames.analysis.topics import words_of
 from agentbook.frames.parse import to_frame
+from support.raw_platform import RawPlatform
 
 ASKED_AT = pd.Timestamp("2026-10-05T08:00Z")
 COMMON = [
@@ -270,11 +273,32 @@ def test_what_is_embedded_is_masked_and_sent_once_by_the_endpoint(monkeypatch: p
         return embed(texts)
 
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr("agentbook.api.embeddings._request", request)
+    monkeypatch.setattr("agentbook.frames.analysis.embeddings._request", request)
     turns = TURNS.assign(prompt=TURNS["prompt"] + " from ada@acme.test " + TURNS["session_id"])
     assert len(ab.topics(turns, embeddings=True).frame) == 4
     assert len(sent) == len(set(sent)) == turns["session_id"].nunique()
     assert "ada@" not in "".join(sent)
+
+
+def test_the_endpoint_gets_the_key_and_its_refusal_is_said_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
+    with RawPlatform() as platform:
+        threading.Thread(target=platform.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{platform.base_url}/")
+        ask = embeddings.endpoint()
+        assert ask is not None
+        body = b'{"data": [{"index": 1, "embedding": [2.0]}, {"index": 0, "embedding": [1.0]}]}'
+        platform.reply = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+        assert ask(["a", "b", "a"]) == [[1.0], [2.0], [1.0]]
+        assert ask(["b"]) == [[2.0]]
+        [request] = platform.requests
+        assert b"authorization: bearer s3cret\r\n" in request.lower()
+        assert request.startswith(b"POST /v1/embeddings ")
+        platform.reply = b"HTTP/1.1 401 No\r\ncontent-length: 6\r\n\r\ns3cret"
+        with pytest.raises(embeddings.EmbeddingFailed, match="HTTP 401") as raised:
+            ask(["c"])
+        assert "s3cret" not in str(raised.value)
+        platform.shutdown()
 
 
 @pytest.mark.parametrize(

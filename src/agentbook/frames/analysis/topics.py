@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 from ..._files import atomic_write, file_path
 from ..._masking import mask_text
 from ..._text import title, visible
-from ...api.embeddings import Embed, endpoint
 from ...api.errors import EmptyWarning
 from ...events.ask import ask_first
 from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, to_strings, with_provenance
 from .arguments import OTHER, require, warn_caller, warn_if_empty
+from .embeddings import Embed, endpoint
 from .turns import is_steps, is_turns, turns
 
 Floats = NDArray[np.float64]

@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...api.calls import Call, ListCall
+from ...api.connection import AsyncRun, Fetcher, Run
 from ...api.errors import AgentbookError, PartialLoad
-from ...api.fetch import AsyncRun, Fetcher, Run
 from ...api.pagination import PASSES, Ids, Page, Pagination, Request, warn_incomplete
 from ...api.transport import fulfil, in_thread
 from ..parse.frame import FrameBuilder

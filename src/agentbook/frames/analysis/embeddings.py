@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from .errors import AgentbookError
+from ...api.auth import OAuthToken
+from ...api.calls import Call, Reply
+from ...api.connection import Connection
+from ...api.errors import AgentbookError
+from ...api.record import read_value
 
 MODEL = "text-embedding-3-large"
 TIMEOUT_S = 60.0
@@ -39,27 +41,32 @@ def endpoint() -> Embed | None:
         missing = [text for text in dict.fromkeys(texts) if text not in stored]
         for start in range(0, len(missing), AT_ONCE):
             part = missing[start : start + AT_ONCE]
-            stored.update(zip(part, _request(f"{base_url.rstrip('/')}/embeddings", model, part), strict=True))
+            stored.update(zip(part, _request(base_url, model, part), strict=True))
         return [stored[text] for text in texts]
 
     return embed
 
 
-def _request(url: str, model: str, texts: Sequence[str]) -> list[Sequence[float]]:
-    headers = {"Content-Type": "application/json"}
-    if key := os.environ.get("OPENAI_API_KEY"):
-        headers["Authorization"] = f"Bearer {key}"
-    body = json.dumps({"model": model, "input": list(texts)}).encode()
-    if not url.startswith(("http://", "https://")):
-        raise EmbeddingFailed(f"OPENAI_BASE_URL must begin with http:// or https://, not {url.partition(':')[0]}.")
+def _items(reply: Reply) -> list[Any]:
+    items: list[Any] = read_value(reply.body)["data"]
+    return items
+
+
+def _request(base_url: str, model: str, texts: Sequence[str]) -> list[Sequence[float]]:
+    key = os.environ.get("OPENAI_API_KEY")
+    body = {"model": model, "input": list(texts)}
+    call = Call("embeddings", "POST", "embeddings", _items, body=body, wait_for_rate_limit=False)
     try:
-        request = urllib.request.Request(url, body, headers)  # noqa: S310 - checked above
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
-            items = json.load(response)["data"]
-        vectors = [item["embedding"] for item in sorted(items, key=lambda item: item.get("index", 0))]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        reason = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
-        raise EmbeddingFailed(f"The embeddings of {model} could not be read from the endpoint: {reason}.") from None
+        token = OAuthToken(key) if key else None
+        with Connection(base_url, credentials=token, timeout_s=TIMEOUT_S, allow_http=True) as connection:
+            items = connection._run(call)
+        vectors: list[Sequence[float]] = [
+            item["embedding"] for item in sorted(items, key=lambda item: item.get("index", 0))
+        ]
+    except (AgentbookError, AttributeError, ValueError, LookupError, TypeError) as error:
+        status = getattr(error, "status", None)
+        reason = f"HTTP {status}" if status else str(error) if type(error) is ValueError else type(error).__name__
+        raise EmbeddingFailed(f"The embeddings of {model} could not be read from OPENAI_BASE_URL: {reason}") from None
     if len(vectors) != len(texts):
         raise EmbeddingFailed(f"The endpoint returned {len(vectors)} embeddings for {len(texts)} texts.")
     return vectors
