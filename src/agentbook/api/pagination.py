@@ -173,8 +173,10 @@ class Pagination:
         self.done = self.endless = False
         self.problems: list[str] = []
         self.first: Page | None = None
-        self.cursor: str | None = list_call.call.query.get("from_id") if list_call.keyset else None
+        from_id: str | None = list_call.call.query.get("from_id")
+        self.cursor = from_id if list_call.keyset else None
         self.requests: deque[Request] = deque()
+        self._first_id = (from_id or list_call.begin or "").lower()  # after which the list starts
         self._keep_repeats = keep_repeats
         self._by_id = False  # the next page starts after the cursor, not at an offset
         self._most = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
@@ -273,8 +275,7 @@ class Pagination:
         if not ids and page.has_more:
             self._pass_over(page, request)
             return None
-        keep = self._add_by_id(page, ids) if self._by_id else self._add_by_offset(page, ids, request)
-        keep = self._within_ends(ids, keep)
+        keep = self._within_ends(ids, self._add_page(page, ids, request))
         self.items += sum(keep)
         self._started = True
         if self.done:
@@ -305,13 +306,15 @@ class Pagination:
         self._again = not self._again
         self._go_on()
 
-    def _add_by_offset(self, page: Page, ids: Ids, request: Request) -> list[bool]:
-        more, end = page.has_more is True, request.start + len(ids)
-        first, is_same = self._first_new(ids), bool(ids) and page.body == self._body
+    def _add_page(self, page: Page, ids: Ids, request: Request) -> list[bool]:
+        """Whether each item is new; decides how to go on."""
+        more, end, before = page.has_more is True, request.start + len(ids), self.cursor
+        first = self._first_new(ids)
+        is_same = bool(ids) and not self._by_id and page.body == self._body  # at another offset
         if (first is None or is_same) and self._can_go_by_id:
             self._go_on()
             return [False] * len(ids)
-        if is_same:  # the same page at another offset
+        if is_same:
             self.done = True
             if more:
                 self._stop_endless()
@@ -323,21 +326,24 @@ class Pagination:
         # Some platforms count only the items of the page, or only up to a limit.
         total = page.total_count if page.total_count is not None and page.total_count >= end + more else None
         came_short = more and len(ids) < (request.size if self._started else min(page.limit or 0, request.size))
-        self._short |= came_short
-        self._added, self._body, self._again = end, page.body, False
-        if ids:
-            self._shared = ids[-1:] if len(ids) > 1 else []
-        if has_news:
-            self._without_news = 0
+        self._without_news = 0 if has_news else self._without_news
+        self._again, self._passed_over = False, 0
+        if not self._by_id:
+            self._short |= came_short
+            self._added, self._body = end, page.body
+            self._shared = ids[-1:] if len(ids) > 1 else self._shared[: not ids]
+        if self.list_call.keyset and more and None in ids:
+            self._note("an item has no id, after which the list could be continued")
         if total is not None and not self.list_call.keyset:
             self._totals.add(total)
             if len(self._totals) > 1:
                 self._note(f"the total changed between pages: {sorted(self._totals)}")
-        self._check_ids(ids, more)
         if page.has_more is False or (not more and (not has_news or end == total)):
             self.done = True
             if total is not None and total > end and not (self.list_call.keyset or self._short):
                 self._note(f"{total:,} items were announced, {end:,} came")
+        elif self._by_id and self.cursor == before:
+            self._stop_endless()
         elif not has_news:
             self._note_without_news()
             self._shared, self._short = [], True
@@ -380,26 +386,13 @@ class Pagination:
 
     def _first_new(self, ids: Ids) -> int | None:
         """How many items a page shares with the one before; None if it does not fit."""
+        if self._by_id:
+            return 0
         if ids[:1] == self._shared or not self._shared:
             return len(self._shared)
         return ids.index(self._shared[0]) + 1 if self._short and self._shared[0] in ids else None
 
-    def _add_by_id(self, page: Page, ids: Ids) -> list[bool]:
-        before, keep = self.cursor, self._new(ids)
-        self._again, self._passed_over, self._without_news = False, 0, 0
-        self._added += sum(keep)
-        self._check_ids(ids, page.has_more is not False)
-        if page.has_more is False or not ids:
-            self.done = True
-        elif self.cursor == before:
-            self._stop_endless()
-        return keep
-
     # -- the items ---------------------------------------------------------------------
-
-    def _check_ids(self, ids: Ids, more: bool) -> None:
-        if more and self.list_call.keyset and None in ids:
-            self._note(f"an item of {self.list_call.resource} has no id, after which the list could be continued")
 
     def _new(self, ids: Ids) -> list[bool]:
         """Whether each item has not been added before."""
@@ -409,7 +402,6 @@ class Pagination:
             if all(map(operator.lt, texts, texts[1:])):
                 self.cursor = ids[-1] if ids else self.cursor
                 return [True] * len(ids)
-        first_id = (_first_id(self.list_call) or "").lower()
         start = 0
         if self._keep_repeats:  # parsing reports what a page repeats, but not what an earlier one had
             start = next((n for n, each in enumerate(ids) if each is None or each.lower() > floor), len(ids))
@@ -420,7 +412,7 @@ class Pagination:
         for each in ids[start:]:
             old = each is not None and (each.lower() <= floor if keyset else each in before)
             twice = each in seen and not self._keep_repeats
-            if twice or (old and not self._short and cast(str, each).lower() > first_id):
+            if twice or (old and not self._short and cast(str, each).lower() > self._first_id):
                 self._note(f"item {each} came twice")
             keep.append(not (old or twice))
             seen.update([each] if each is not None else [])
@@ -432,12 +424,12 @@ class Pagination:
 
     def _within_ends(self, ids: Ids, keep: list[bool]) -> list[bool]:
         """Leave out what is outside the span of time, or more than the limit."""
-        first_id, end = (_first_id(self.list_call) or "").lower(), self.list_call.end or "g"
-        for n, each in enumerate(ids) if self.list_call.end or first_id else ():
+        end = self.list_call.end or "g"
+        for n, each in enumerate(ids) if self.list_call.end or self._first_id else ():
             if each is not None and each.lower() > end:  # only a list in the order of its ids has an end
                 keep, self.done = keep[:n] + [False] * (len(ids) - n), True
                 break
-            keep[n] = keep[n] and (each is None or first_id < each.lower())
+            keep[n] = keep[n] and (each is None or self._first_id < each.lower())
         limit = self.list_call.limit
         if self._skip or limit is not None:
             rows = [n for n, flag in enumerate(keep) if flag]
@@ -480,12 +472,6 @@ def without_from_id(list_call: ListCall) -> ListCall | None:
     from_id = list_call.call.query.get("from_id")
     call = replace(list_call.call, query={**list_call.call.query, "from_id": None})
     return from_id and replace(list_call, call=call, begin=from_id)
-
-
-def _first_id(list_call: ListCall) -> str | None:
-    """The id after which the list starts."""
-    from_id: str | None = list_call.call.query.get("from_id")
-    return from_id or list_call.begin
 
 
 def _offsets(list_call: ListCall) -> tuple[int, int]:

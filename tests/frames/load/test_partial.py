@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -247,6 +248,7 @@ def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.
 
 def test_a_long_session_is_committed_as_it_comes(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(sync, "COMMIT_ROWS", 30)
+    monkeypatch.setattr(sync, "Loader", partial(loader.Loader, concurrency=1))  # pages come in their order
     platform = Odd({"s": IDS}, {8: SystemExit("killed")})
     store = ab.Store(tmp_path)
     with monkeypatch.context() as patch:
