@@ -280,6 +280,8 @@ class Pagination:
         self._started = True
         if self.done:
             self.drop_requests()
+        elif self.list_call.keyset and None in compress(ids, keep):
+            self._note("an item has no id, after which the list could be continued")
         return None if all(keep) else keep
 
     def _read_otherwise(self, error: AgentbookError) -> None:
@@ -332,8 +334,6 @@ class Pagination:
             self._short |= came_short
             self._added, self._body = end, page.body
             self._shared = ids[-1:] if len(ids) > 1 else self._shared[: not ids]
-        if self.list_call.keyset and more and None in ids:
-            self._note("an item has no id, after which the list could be continued")
         if total is not None and not self.list_call.keyset:
             self._totals.add(total)
             if len(self._totals) > 1:
