@@ -138,8 +138,8 @@ class Pagination:
     ----------
     list_call : ListCall
     keep_repeats : bool
-        True keeps items of a page of events that repeat an id or are out of order. By
-        default repeated ones are dropped, and the pass has a problem.
+        True keeps items that repeat an id of their page. By default they are dropped,
+        and the pass has a problem.
 
     Attributes
     ----------
@@ -396,26 +396,23 @@ class Pagination:
 
     def _new(self, ids: Ids) -> list[bool]:
         """Whether each item has not been added before."""
-        keyset, floor, before = self.list_call.keyset, (self.cursor or "").lower(), self._ids
+        keyset, floor = self.list_call.keyset, (self.cursor or "").lower()
         if keyset and None not in ids:
             texts = [floor, *(cast(str, each).lower() for each in ids)]
             if all(map(operator.lt, texts, texts[1:])):
                 self.cursor = ids[-1] if ids else self.cursor
                 return [True] * len(ids)
-        start = 0
-        if self._keep_repeats:  # parsing reports what a page repeats, but not what an earlier one had
-            start = next((n for n, each in enumerate(ids) if each is None or each.lower() > floor), len(ids))
-            if start and not self._short:
-                self._note(f"item {ids[0]} came twice")
-            floor, before = "", set()
-        keep, seen = [False] * start, set[str]()
-        for each in ids[start:]:
-            old = each is not None and (each.lower() <= floor if keyset else each in before)
-            twice = each in seen and not self._keep_repeats
-            if twice or (old and not self._short and cast(str, each).lower() > self._first_id):
+        keep, seen = list[bool](), set[str]()
+        for each in ids:
+            if each is None:
+                keep.append(True)
+                continue
+            old = each.lower() <= floor if keyset else each in self._ids
+            twice = each in seen and not self._keep_repeats  # which parsing reports
+            if twice or (old and not self._short and each.lower() > self._first_id):
                 self._note(f"item {each} came twice")
             keep.append(not (old or twice))
-            seen.update([each] if each is not None else [])
+            seen.add(each)
         if keyset:
             self.cursor = max([self.cursor or "", *seen], key=str.lower) or None
         else:
@@ -433,10 +430,11 @@ class Pagination:
         limit = self.list_call.limit
         if self._skip or limit is not None:
             rows = [n for n, flag in enumerate(keep) if flag]
-            kept = rows[self._skip :][: None if limit is None else max(limit - self.items, 0)]
+            last = len(rows) if limit is None else self._skip + max(limit - self.items, 0)
+            for n in rows[: self._skip] + rows[last:]:
+                keep[n] = False
             self._skip -= min(self._skip, len(rows))
-            keep = [n in set(kept) for n in range(len(ids))] if len(kept) < len(rows) else keep
-            self.done |= limit is not None and self.items + len(kept) >= limit
+            self.done |= limit is not None and self.items + sum(keep) >= limit
         return keep
 
     # -- the end -----------------------------------------------------------------------
