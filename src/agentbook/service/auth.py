@@ -19,10 +19,12 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, or_, select, update
 
 from . import errors, ids
+from .store.engine import fetch
 from .store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
 from .store.tables import accounts, api_keys, memberships
 
 if TYPE_CHECKING:
+    from .ids import Clock
     from .store import Transaction
 
 _GROUPS = ("agents", "sessions", "workspaces", "skills", "integrations")
@@ -233,27 +235,25 @@ def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | Non
     return Credential(scheme, key_id.lower(), secret)
 
 
-def authenticate(credential: Credential, db: Connection, now: str) -> Principal:
+def authenticate(credential: Credential, db: Connection, clock: Clock) -> Principal:
     """Return who holds this credential, or raise the matching 401.
 
-    Access tokens must be valid at the instant `now`. Takes one statement.
+    Takes one statement.
     """
     digest = hash_secret(credential.secret)
     if credential.id is None:
-        row = db.execute(_TOKEN, {"sha256": digest, "now": now}).first()
-        if row is None:
+        rows = fetch(db, _TOKEN, {"sha256": digest, "now": clock.instant()})
+        if not rows:
             raise errors.invalid_token()
-        return _principal(row, "oauth2", is_bearer=True)
-    row = db.execute(_KEY, {"key_id": credential.id}).first()
-    stored = _DUMMY if row is None else row.secret_sha256
-    if not hmac.compare_digest(digest, stored) or row is None:
+        return _principal({**rows[0], "kind": "oauth2"}, is_bearer=True)
+    rows = fetch(db, _KEY, {"key_id": credential.id})
+    stored = rows[0].pop("secret_sha256") if rows else _DUMMY
+    if not hmac.compare_digest(digest, stored) or not rows:
         raise errors.invalid_key()
-    kind = "apiKey" if row.kind == "account" else "triggerApiKey"
-    return _principal(row, kind, is_bearer=credential.scheme == "bearer")
+    kind = "apiKey" if rows[0]["kind"] == "account" else "triggerApiKey"
+    return _principal({**rows[0], "kind": kind}, is_bearer=credential.scheme == "bearer")
 
 
-def _principal(row: Any, kind: str, *, is_bearer: bool) -> Principal:
-    fields = {**row._asdict(), "kind": kind}
-    fields.pop("secret_sha256", None)
+def _principal(fields: dict[str, Any], *, is_bearer: bool) -> Principal:
     scopes: list[str] = msgspec.json.decode(fields.pop("scopes_json"))
     return Principal(**fields, scopes=frozenset(scopes), is_bearer=is_bearer)

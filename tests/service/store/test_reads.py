@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, event, insert
+from sqlalchemy import Connection, bindparam, event, func, insert, literal, select
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from agentbook.service.store import Store, Transaction, tables
-from agentbook.service.store.engine import DAMAGED, unavailable_reason
+from agentbook.service.store.engine import DAMAGED, fetch, unavailable_reason
 
 pytestmark = pytest.mark.anyio
 
@@ -32,12 +32,22 @@ def count_to(db: Connection, last: int) -> tuple[int, threading.Thread]:
     return db.exec_driver_sql(COUNT.format(last)).scalar_one(), threading.current_thread()
 
 
-async def test_a_read_that_takes_long_is_repeated_in_a_thread(store: Store) -> None:
-    assert await store.read(lambda db: count_to(db, 10)) == (10, threading.current_thread())
-    count, thread = await store.read(lambda db: count_to(db, 1_000_000))
-    assert count == 1_000_000
+def count_by_driver(db: Connection, last: int) -> tuple[int, threading.Thread]:
+    numbers = select(literal(1).label("i")).cte(recursive=True)
+    numbers = numbers.union_all(select(numbers.c.i + 1).where(numbers.c.i < bindparam("last")))
+    [row] = fetch(db, select(func.max(numbers.c.i).label("last")), {"last": last})
+    return row["last"], threading.current_thread()
+
+
+@pytest.mark.parametrize("count", [count_to, count_by_driver])
+async def test_a_read_that_takes_long_is_repeated_in_a_thread(
+    store: Store, count: Callable[[Connection, int], tuple[int, threading.Thread]]
+) -> None:
+    assert await store.read(lambda db: count(db, 10)) == (10, threading.current_thread())
+    counted, thread = await store.read(lambda db: count(db, 1_000_000))
+    assert counted == 1_000_000
     assert thread is not threading.current_thread()
-    assert await store.read(lambda db: count_to(db, 10)) == (10, threading.current_thread())
+    assert await store.read(lambda db: count(db, 10)) == (10, threading.current_thread())
 
 
 async def test_a_read_that_takes_too_long_is_ended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,8 +116,8 @@ class Guard:
             credential = auth.parse_credential(scope["headers"])
             if credential is None:
                 return None
-            now = self.platform.store.clock.instant()
-            return await self.platform.store.read(lambda db: auth.authenticate(credential, db, now))
+            store = self.platform.store
+            return await store.read(lambda db: auth.authenticate(credential, db, store.clock))
         except errors.HTTPError as error:
             return error
 

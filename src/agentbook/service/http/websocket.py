@@ -127,7 +127,7 @@ class EventSocket:
             raise errors.wrong_credential()
 
         def check_access(db: Connection) -> tuple[str | None, frozenset[str] | None]:
-            principal = auth.authenticate(credential, db, self.platform.store.clock.instant())
+            principal = auth.authenticate(credential, db, self.platform.store.clock)
             if principal.kind != "triggerApiKey":
                 principal.require("workspaces:read")
             params = _parameters(scope["query_string"])

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 from ..auth import Principal
+from ..store.engine import fetch
 from ..store.tables import (
     accounts,
     agent_versions,
@@ -77,7 +78,7 @@ def _accounts_and_counts(
         .join(_fork, _fork.c.forked_from_version == agent_versions.c.id)
         .where(is_one_of(agents.c.owner_id)),
     ).subquery()
-    return chosen, select(counted, func.count()).group_by(*counted.c)
+    return chosen, select(counted, func.count().label("count")).group_by(*counted.c)
 
 
 _SOME_ACCOUNTS = _accounts_and_counts(lambda column: column.in_(_IDS))
@@ -109,10 +110,15 @@ def accounts_by_id(db: Connection, account_ids: Iterable[str | None], viewer: Pr
         return {}
     viewer_id = viewer.account_id if viewer else None
     counts: Counter[tuple[str, str, bool]] = Counter()  # of an account, what is counted, and whether it is public
-    query, counted = _ONE_ACCOUNT if len(chosen) == 1 else _SOME_ACCOUNTS
-    for id_, what, is_public, count in db.execute(counted, {"id": chosen[0], "ids": chosen}):
-        counts[id_, what, bool(is_public)] = count
-    rows = db.execute(query, {"id": chosen[0], "ids": chosen, "viewer_id": viewer_id}).mappings()
+    parameters = {"id": chosen[0], "ids": chosen, "viewer_id": viewer_id}
+    rows: Sequence[Row]
+    counted: Sequence[Row]
+    if len(chosen) == 1:
+        rows, counted = (fetch(db, query, parameters) for query in _ONE_ACCOUNT)
+    else:
+        rows, counted = (db.execute(query, parameters).mappings().all() for query in _SOME_ACCOUNTS)
+    for row in counted:
+        counts[row["id"], row["what"], bool(row["is_public"])] = row["count"]
     return {row["id"]: _account(row, viewer_id, counts) for row in rows}
 
 
@@ -131,7 +137,7 @@ def _account(row: Row, viewer_id: str | None, counts: Counter[tuple[str, str, bo
         "cached_likes_public_count": 0,
         "member_count": counts[id_, "members", True] if row["type"] == "organization" else None,
         "viewer_membership_id": row["own_id"],
-        "viewer_membership_public": row["own_is_public"],
+        "viewer_membership_public": None if row["own_id"] is None else bool(row["own_is_public"]),
         "viewer_role": row["own_role"] or ("ADMIN" if row["id"] == viewer_id else None),
         **pick(row, "closure_requested_at", "closure_requested_by_id", "created_at", "updated_at"),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -134,7 +135,7 @@ class Store:
         self._reading += 1
         try:
             if self._is_sqlite:
-                with contextlib.suppress(OperationalError):
+                with contextlib.suppress(OperationalError, sqlite3.OperationalError):
                     return self._read_briefly(work)
             return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_in_time, work)
         except Exception as error:

@@ -8,16 +8,17 @@ fails with "database is locked" if several processes open it at once (measured, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select as os_select
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, Select, create_engine, event, insert, inspect, make_url, select
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -212,7 +213,7 @@ def _by_url(database: str) -> Engine:
         )
         event.listen(engine, "begin", _on_postgres_begin)
         dialect: Any = engine.dialect
-        dialect.do_ping = partial(_ping, dialect.do_ping)
+        dialect.do_ping = functools.partial(_ping, dialect.do_ping)
         return engine
     except (ArgumentError, NoSuchModuleError):
         raise OperatorError(
@@ -235,6 +236,29 @@ def _ping(ping: Callable[[Any], bool], connection: Any) -> bool:
     waiting = os_select.poll()
     waiting.register(connection.fileno(), os_select.POLLIN)
     return ping(connection) if waiting.poll(0) else True
+
+
+@functools.cache
+def _prepared(query: Select[Any]) -> tuple[str, list[str], Mapping[str, Any]]:
+    """A query as SQLite takes it, the order of its parameters, and those it brings."""
+    compiled = query.compile(dialect=sqlite.dialect())
+    return str(compiled), compiled.positiontup or [], compiled.params
+
+
+def fetch(db: Connection, query: Select[Any], parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a query that most requests run, which is kept.
+
+    On SQLite it goes to the driver, which takes a tenth of the time that it takes
+    through SQLAlchemy: truth values are 0 and 1 there.
+    """
+    if db.dialect.name != "sqlite":
+        return [dict(row) for row in db.execute(query, parameters).mappings()]
+    sql, names, own = _prepared(query)
+    values = {**own, **parameters}
+    driver: Any = db.connection.driver_connection
+    cursor = driver.execute(sql, [values[name] for name in names])
+    columns = [column[0] for column in cursor.description]
+    return [dict(zip(columns, row, strict=True)) for row in cursor]
 
 
 def connection_parameters(engine: Engine) -> dict[str, Any]:
