@@ -101,10 +101,7 @@ class Store:
         self._damage: Exception | None = None
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on the writer thread and return once it is durable.
-
-        It may run more than once, if another write fails.
-        """
+        """Run `work` on the writer thread and return once it is durable."""
         try:
             return await self._writer.write(work)
         except Exception as error:

@@ -95,6 +95,6 @@ class Transaction:
     def after_end(self, callback: Callable[[], None]) -> None:
         """Call `callback` on the service's loop after the commit, or after a failure.
 
-        Also if nobody is waiting for it any more, and before the write is run again.
+        Also if nobody is waiting for it any more.
         """
         self.endings.append(callback)

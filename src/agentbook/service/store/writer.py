@@ -90,8 +90,6 @@ class Writer:
         on_access_change: Callable[[], None],
     ) -> None:
         self._engine = engine.execution_options(agentbook_begin="IMMEDIATE")
-        # On SQLite a savepoint costs less than running a batch again.
-        self._tries_without_savepoints = engine.dialect.name != "sqlite"
         self._clock = clock
         self._ids = EventIdGenerator(clock)
         self._deliver = deliver
@@ -100,10 +98,7 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in the next transaction; return its result after the commit.
-
-        It may run more than once, if that of another write fails.
-        """
+        """Run `work` in the next transaction; return its result after the commit."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="agentbook-writer", daemon=True)
             self._thread.start()
@@ -149,32 +144,18 @@ class Writer:
         return batch, True
 
     def _commit(self, batch: list[_Job], event_ids: EventIdGenerator) -> None:
-        """Commit a batch; each job then has its result or its error.
-
-        On PostgreSQL each statement is a round trip. So there a batch first runs
-        without savepoints, and once more if that fails before its commit.
-        """
-        for savepoints in (False, True) if self._tries_without_savepoints else (True,):
-            is_ending = False
-            try:
-                with self._engine.begin() as connection:
-                    execute = _raw_execute(connection)
-                    event_ids.begin(execute)
-                    for job in batch:
-                        job.error = None
-                        job.transaction = Transaction(connection, self._clock, event_ids.new_event_id, execute)
-                        self._attempt(job, job.transaction, savepoint=savepoints and len(batch) > 1)
-                    _execute_rows(connection, [job.transaction for job in batch if job.transaction and not job.error])
-                    is_ending = True
-                return
-            except BaseException as error:
-                if savepoints or is_ending:
-                    for job in batch:
-                        job.error = job.error or error
-                    return
+        """Commit a batch; each job then has its result or its error."""
+        try:
+            with self._engine.begin() as connection:
+                execute = _raw_execute(connection)
+                event_ids.begin(execute)
                 for job in batch:
-                    for callback in job.transaction.endings if job.transaction else ():
-                        callback()
+                    job.transaction = Transaction(connection, self._clock, event_ids.new_event_id, execute)
+                    self._attempt(job, job.transaction, savepoint=len(batch) > 1)
+                _execute_rows(connection, [job.transaction for job in batch if job.transaction and not job.error])
+        except BaseException as error:
+            for job in batch:
+                job.error = job.error or error
 
     def _attempt(self, job: _Job, transaction: Transaction, *, savepoint: bool) -> None:
         if not savepoint:
