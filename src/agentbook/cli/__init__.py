@@ -241,10 +241,10 @@ def fixtures(sessions: int, events: int, seed: int, account: str, data: Path | N
 
     now = datetime.now(UTC)
     with open_store(data, database, new=True) as store:
-        history = store.write_now(
+        workspaces = store.write_now(
             lambda tx: demo.fixtures(tx.db, sessions=sessions, events=events, seed=seed, now=now, account=account)
         )
-    click.echo(f"{sessions} sessions and {events} events in {', '.join(history.workspaces)} of {history.account_name}")
+    click.echo(f"{sessions} sessions and {events} events in {', '.join(workspaces)} of {account}")
 
 
 @main.command(short_help="Write the complete store to a file.")

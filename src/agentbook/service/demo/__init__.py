@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from ..store import Store, Transaction, tables
@@ -21,7 +21,6 @@ from .month import AnsweredTask, write_month
 from .rows import (
     DAY_MS,
     MINUTE_MS,
-    DemoSummary,
     Ids,
     SeededIds,
     as_json,
@@ -34,7 +33,7 @@ from .rows import (
 )
 from .texts import Version, versions
 
-__all__ = ["DemoSummary", "fixtures", "labels", "write", "write_once"]
+__all__ = ["fixtures", "labels", "write", "write_once"]
 
 ACCOUNT = "acme"
 _STATE = select(tables.meta.c.value).where(tables.meta.c.name == "demo")
@@ -47,7 +46,7 @@ _ALSO_GRANTED = {
 _GENERATED_NOTES = {"support": 5, "data": 4, "on-call": 4, "release": 2, "finance": 1, "shop": 1}
 
 
-def write(connection: Connection, *, now: datetime) -> DemoSummary:
+def write(connection: Connection, *, now: datetime) -> None:
     """Write the demo data into a store that has none.
 
     Parameters
@@ -56,10 +55,6 @@ def write(connection: Connection, *, now: datetime) -> DemoSummary:
         Everything is written in the caller's transaction.
     now
         Time-zone-aware; the month ends just before this time.
-
-    Returns
-    -------
-    DemoSummary
 
     Raises
     ------
@@ -74,9 +69,9 @@ def write(connection: Connection, *, now: datetime) -> DemoSummary:
     >>> tables.metadata.create_all(engine)
     >>> with engine.begin() as connection:
     ...     now = datetime(2026, 11, 20, 15, tzinfo=UTC)
-    ...     summary = write(connection, now=now)
-    >>> summary.account_name
-    'acme'
+    ...     write(connection, now=now)
+    ...     len(connection.execute(select(tables.accounts)).all())
+    14
     >>> engine.dispose()
     """
     if connection.execute(select(tables.accounts.c.id).where(tables.accounts.c.name == ACCOUNT)).first() is not None:
@@ -87,7 +82,6 @@ def write(connection: Connection, *, now: datetime) -> DemoSummary:
     insert(connection, tables.credential_grants, list(_grants(ids)))
     tasks = write_month(connection, ids, now_ms)
     insert(connection, tables.contexts, list(_notes(ids, now_ms, tasks)))
-    return _summary(connection, ids)
 
 
 def write_once(store: Store, *, bare: bool) -> str | None:
@@ -189,24 +183,3 @@ def _notes(ids: Ids, now_ms: int, tasks: Sequence[AnsweredTask]) -> Iterator[dic
                 "summary": task.session_name,
                 **seeded.timestamps(created, created + (DAY_MS if published else 0)),
             }
-
-
-def _summary(connection: Connection, ids: Ids) -> DemoSummary:
-    counts = {
-        name: connection.execute(select(func.count()).select_from(table)).scalar_one()
-        for name, table in tables.metadata.tables.items()
-        if name not in {"meta", "pending_turns"}
-    }
-    first, last = connection.execute(
-        select(func.min(tables.sessions.c.created_at), func.max(tables.sessions.c.created_at))
-    ).one()
-    return DemoSummary(
-        account_id=ids["accounts"][ACCOUNT],
-        account_name=ACCOUNT,
-        users=ids["accounts"],
-        workspaces=ids["workspaces"],
-        agents=ids["agents"],
-        counts=counts,
-        first_at=first,
-        last_at=last,
-    )

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Table, func, select
 from ..engines.meter import RUN_FAILURES, failure
 from ..store import tables
 from .month import EventRow, office_moment
-from .rows import DAY_MS, DemoSummary, SeededIds, as_json, insert, insert_tuples, midnight, to_milliseconds
+from .rows import DAY_MS, SeededIds, as_json, insert, insert_tuples, midnight, to_milliseconds
 from .texts import fill, thread_values, threads
 
 _BATCH = 20_000
@@ -31,7 +31,7 @@ _WORKSPACES = tuple(f"fixtures-{number}" for number in range(1, 5))
 
 def fixtures(
     connection: Connection, *, sessions: int, events: int, seed: int, now: datetime, account: str = "acme"
-) -> DemoSummary:
+) -> tuple[str, ...]:
     """Append a realistic history of exactly the given size.
 
     Parameters
@@ -52,8 +52,8 @@ def fixtures(
 
     Returns
     -------
-    DemoSummary
-        `workspaces` and `agents` are those of the fixtures.
+    tuple of str
+        The names of the workspaces.
 
     Raises
     ------
@@ -94,16 +94,7 @@ def fixtures(
         if len(event_rows) >= _BATCH or len(session_rows) >= _BATCH:
             _flush(connection, session_rows, event_rows)
     _flush(connection, session_rows, event_rows)
-    return DemoSummary(
-        account_id=account_id,
-        account_name=account,
-        users={},
-        workspaces=workspaces,
-        agents=agents,
-        counts={"sessions": sessions, "events": events},
-        first_at=seeded.instant(starts[0]) if starts else None,
-        last_at=seeded.instant(starts[-1]) if starts else None,
-    )
+    return _WORKSPACES
 
 
 def _flush(connection: Connection, session_rows: list[dict[str, Any]], event_rows: list[tuple[Any, ...]]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -32,32 +31,6 @@ _NAMED = {"workspace": "workspaces", "agent": "agents", "target": "workspace_age
 
 # Ids by table, then by name.
 Ids = dict[str, dict[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class DemoSummary:
-    """What was written.
-
-    Attributes
-    ----------
-    account_id, account_name : str
-        The account that a local key acts as.
-    users, workspaces, agents : mapping of str to str
-        Ids by name, for all accounts.
-    counts : mapping of str to int
-        Rows by noun: sessions, events, credentials, contexts ...
-    first_at, last_at : str or None
-        When the first and the last session started, as written on the wire.
-    """
-
-    account_id: str
-    account_name: str
-    users: Mapping[str, str]
-    workspaces: Mapping[str, str]
-    agents: Mapping[str, str]
-    counts: Mapping[str, int]
-    first_at: str | None
-    last_at: str | None
 
 
 class SeededIds:
