@@ -85,6 +85,7 @@ async def test_every_key_and_every_address_has_its_own_count(world: World) -> No
         assert await statuses(http, 3, other) == [200, 200, 429]
         assert await statuses(http, 3) == [200, 200, 429]
         assert await statuses(elsewhere, 3) == [200, 200, 429]
+        assert await statuses(http, 1, world.key("acme", "agents:read")) == [200], "whatever its address has used"
         assert await statuses(elsewhere, 1, world.full) == [429], "a key has one count, wherever it is used"
 
 
@@ -113,15 +114,6 @@ async def test_wrong_secrets_count_against_the_address_and_not_against_the_key(w
         statuses_ = [(await statuses(http, 1, guess, "/me"))[0] for guess in guesses]
         assert statuses_ == [401, 401, 401, 429]
         assert await statuses(http, 3, world.full, "/me") == [200, 200, 429]
-
-
-async def test_a_valid_key_is_not_limited_by_other_clients_of_its_address(world: World) -> None:
-    clock = Hand(120.0)
-    async with limited(world, Window(3, clock)) as http:
-        assert await statuses(http, 1, world.full) == [200]
-        clock.now = 180.0
-        assert await statuses(http, 4) == [200, 200, 200, 429]
-        assert await statuses(http, 4, world.full) == [200, 200, 200, 429]
 
 
 async def test_a_revoked_key_counts_against_its_address_again(world: World) -> None:
@@ -175,9 +167,7 @@ def test_nobody_exceeds_the_limit_within_a_minute(requests: list[tuple[str, int]
 
 
 async def test_the_client_waits_for_the_next_minute_and_continues(world: World) -> None:
-    clock = Hand(
-        time.time() // 60 * 60 + 57
-    )  # three seconds before the full minute, where it stands until it may go on
+    clock = Hand(time.time() // 60 * 60 + 59)  # a second before the full minute, where it stands until it may go on
     going: list[float] = []
     http = limited(world, Window(3, lambda: clock() + (time.monotonic() - going[0] if going else 0.0)))
     async with ab.AsyncClient("https://test/v1", credentials=world.full, http_client=http, deadline_s=60) as client:
@@ -185,7 +175,7 @@ async def test_the_client_waits_for_the_next_minute_and_continues(world: World) 
             await client.me.get()
         going.append(time.monotonic())
         assert (await client.me.get())["name"] == "acme"
-        assert time.monotonic() - going[0] > 2.0
+        assert time.monotonic() - going[0] >= 1
 
 
 def test_a_real_service_limits_requests_and_handshakes(tmp_path: Path) -> None:

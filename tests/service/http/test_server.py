@@ -7,7 +7,6 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -213,52 +212,3 @@ def test_a_signal_lets_turns_end_and_a_second_one_does_not(data: Path, tmp_path:
     with Service(data, scripted=True) as service, service.http(service.key(*SCOPES)) as http:
         events = http.get(f"/sessions/{session}/events?sort_by=id").json()["items"]
         assert [event["type"] for event in events] == ["message", "runtime_error" if is_hurried else "runtime_done"]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
-def test_acknowledged_writes_survive_a_kill(data: Path) -> None:
-    """Every post that was answered before a kill is stored, with all its events."""
-    acknowledged: list[str] = []
-    with Service(data, scripted=True) as service:
-        key = service.key(*SCOPES)
-        with service.http(key) as http:
-            http.post("/workspaces", json={"name": "lab"})
-            http.post("/agents", json={"name": "helper"})
-            body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "first"}
-            sessions = [http.post("/workspaces/lab/sessions", json=body).json()["id"] for _ in range(4)]
-
-        def post(session: str) -> None:
-            with service.http(key) as http:
-                for number in range(10_000):
-                    try:
-                        answer = http.post(f"/sessions/{session}/events", json={"content": f"tool:a {number}"})
-                    except httpx.TransportError:
-                        return
-                    acknowledged.append(answer.json()["id"])
-
-        threads = [threading.Thread(target=post, args=(session,)) for session in sessions]
-        for thread in threads:
-            thread.start()
-        while len(acknowledged) < 200:
-            time.sleep(0.01)
-        service.stop(signal.SIGKILL)
-        for thread in threads:
-            thread.join()
-    with Service(data, scripted=True) as service, service.http(key) as http:
-        service.wait_for_turns(http, sessions)
-        stored = []
-        for session in sessions:
-            offset, more = 0, True
-            events = []
-            while more:
-                page = http.get(f"/sessions/{session}/events?sort_by=id&limit=1000&offset={offset}").json()
-                events += page["items"]
-                offset, more = offset + 1000, page["pagination"]["has_more"]
-            stored += [event["id"] for event in events]
-            # Every message has its end, and a turn's events are all there or none.
-            tasks = [event["task_id"] for event in events if event["type"] == "message"]
-            ends = [e for e in events if e["task_id"] in tasks and e["type"] != "message"]
-            assert len(ends) == len(tasks)
-            whole = sum(1 for event in ends if "text" in event["content"] and "tool:a" in event["content"]["text"])
-            assert sum(1 for event in events if event["content"] == {}) == whole
-        assert set(acknowledged) <= set(stored)
