@@ -59,15 +59,6 @@ def test_operation_ids_and_marks() -> None:
     assert all(len(op["x-agentbook-choice"]) > 20 for op in operations if "x-agentbook-choice" in op)
 
 
-def test_each_read_of_agents_says_what_a_key_without_scopes_gets() -> None:
-    paths = contract.load().document["paths"]
-    for path in ("/agents", "/agents/{agent_id_or_name}", "/agents/{agent_id_or_name}/versions"):
-        assert (
-            "such as a key without scopes, gets what no credential would get"
-            in paths[path]["get"]["x-agentbook-choice"]
-        )
-
-
 def test_records_with_gaps_say_what_was_chosen() -> None:
     schemas = contract.load().document["components"]["schemas"]
     gaps = {"Account", "Workspace", "IntegrationCredentials", "Context", "Invitation", "Session", "Event"}

@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +14,7 @@ import httpx
 import pytest
 from sqlalchemy import create_engine
 
-from agentbook.service import admin, discovery_file
+from agentbook.service import discovery_file
 from agentbook.service.auth import SCOPES
 from agentbook.service.store import Seeding, Store
 from service.databases import HOW_TO_GET_IT, PLATFORMS, VARIABLE, Cluster, database_url, give_back, server_binaries
@@ -163,44 +162,6 @@ def test_an_unreachable_server_is_reported_in_one_line(tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert refused.stderr.startswith("agentbook: Cannot open the store ")
     assert refused.stderr.count("\n") == 1
-
-
-def test_every_directory_has_a_database_of_its_own_which_is_empty(cluster: Cluster, tmp_path: Path) -> None:
-    folders = [tmp_path / name / name for name in ("a", "b")]
-    urls = [database_url(cluster.url, folder) for folder in (*folders, folders[0])]
-    assert len(set(urls)) == 2
-    for folder in folders:
-        with contextlib.closing(Store(folder, database_url(cluster.url, folder))) as store:
-            admin.create_account(store, "acme", "organization")
-    give_back(tmp_path / "a")
-    later = tmp_path / "later"
-    assert database_url(cluster.url, later) == urls[0]
-    with contextlib.closing(Store(later, urls[0])) as store:
-        assert store.read_now(lambda db: db.exec_driver_sql("SELECT count(*) FROM accounts").scalar()) == 0
-    give_back(tmp_path)
-
-
-def test_the_server_ends_with_a_process_that_is_killed() -> None:
-    binaries = server_binaries()
-    if binaries is None:
-        pytest.skip(HOW_TO_GET_IT)
-    script = (
-        f"from pathlib import Path; from service.databases import Cluster; running = Cluster(Path({str(binaries)!r}))"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", f"{script}; print(running.folder, flush=True); input()"],
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with child:
-        assert child.stdout is not None
-        folder = Path(child.stdout.readline().strip())
-        server = int((folder / "data" / "postmaster.pid").read_text().split()[0])
-        child.kill()
-    while folder.exists() or discovery_file.is_alive(server):
-        time.sleep(0.01)
 
 
 def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:

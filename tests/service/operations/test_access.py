@@ -124,15 +124,6 @@ async def test_credentials(world: World, ids: dict[str, str], operation: str) ->
     assert answer.status_code == contract.load().operations[operation].status
 
 
-async def test_a_revoked_key_is_refused(world: World) -> None:
-    from agentbook.service import admin
-
-    key = world.key("acme")
-    assert (await world.get("/me", key)).status_code == 200
-    admin.revoke_key(world.store, key)
-    assert error(await world.get("/me", key)) == (401, "Unauthorized", "Invalid API key")
-
-
 @pytest.mark.parametrize("path", ["/agents", "/agents/open", "/agents/open/versions"])
 async def test_open_operations_reject_an_invalid_credential(world: World, ids: dict[str, str], path: str) -> None:
     assert (await world.get(path)).status_code == 200

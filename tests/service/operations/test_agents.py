@@ -172,15 +172,6 @@ async def test_unicode_spaces_are_part_of_a_name(world: World) -> None:
     assert answer.json()["id"] == made.json()["id"]
 
 
-async def test_the_envelope(filled: World) -> None:
-    answer = await filled.get("/agents", filled.full, limit=2, offset=1)
-    assert answer.json()["pagination"] == {"total_count": 3, "limit": 2, "offset": 1, "has_more": False}
-    answer = await filled.get("/agents", filled.full, limit=0)
-    assert answer.json() == {"items": [], "pagination": {"total_count": 3, "limit": 0, "offset": 0, "has_more": True}}
-    answer = await filled.get("/agents", filled.full, offset=9223372036854776000)
-    assert answer.json()["items"] == []
-
-
 @pytest.mark.parametrize("spelt", ["{id}", "private one", "acme~private one", "{ID}"])
 async def test_one_agent_by_id_and_by_name(filled: World, spelt: str) -> None:
     id_ = next(row["id"] for row in filled.rows("agents") if row["name"] == "private one")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from agentbook.service.state import Platform
 from agentbook.service.turns import runner
 from service.world import World
 
@@ -130,22 +129,6 @@ async def test_a_turn_runs_the_newest_version_of_its_agent(filled: World) -> Non
     await filled.idle()
     turn = filled.agent.turns[0]
     assert (turn.system_prompt, turn.mode, turn.tools, turn.platform_tools) == ("p", "multi-turn", [], ["x"])
-
-
-async def test_a_turn_interrupted_by_a_stop_fails_at_the_next_start(filled: World) -> None:
-    session = await filled.start("tool:a hang")
-    while not filled.agent.turns:
-        await asyncio.sleep(0)
-    await filled.platform.turns.aclose()
-    assert len(filled.rows("pending_turns")) == 1
-    again = Platform(filled.store, engines=filled.agent)
-    for _ in range(2):
-        await again.turns.take_over()
-    assert filled.rows("pending_turns") == []
-    events = await filled.events(session)
-    assert [event["type"] for event in events] == ["message", "runtime_error"]
-    assert events[1]["content"]["message"].startswith("Something went wrong: the service stopped")
-    assert events[0]["task_id"] == events[1]["task_id"]
 
 
 async def test_an_answer_is_retried_until_the_store_accepts_it(
