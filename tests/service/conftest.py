@@ -40,6 +40,22 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await made.aclose()
 
 
+@pytest.fixture
+def filled(world: World) -> World:
+    """The world with a workspace ``lab`` and a scripted agent ``helper`` of acme."""
+    world.workspace()
+    world.agent_row()
+    return world
+
+
+@pytest.fixture
+async def session(filled: World) -> str:
+    """A session in that workspace, in which the agent has answered."""
+    session = await filled.start("hello")
+    await filled.idle()
+    return session
+
+
 @pytest.fixture(scope="session")
 def demo_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A database with the demo data, for all tests that query them."""

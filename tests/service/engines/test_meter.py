@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from agentbook.service.engines.base import (
@@ -68,17 +66,6 @@ def test_unlimited_power_raises_the_limits_of_the_tree_and_no_others(limit: str)
     assert (meter.charge(step) is None) == (limit in TREE)
     # Raised, not removed: enough steps exceed the raised limit too.
     assert any(meter.charge(step) is not None for _ in range(2_000))
-
-
-def test_unlimited_power_multiplies_by_the_factor() -> None:
-    assert SMALL.for_unlimited_power() == replace(SMALL, llm_calls=40, llm_tokens=2000, agent_tasks=40, tool_fan_out=40)
-
-
-def test_fan_out_is_counted_for_each_task() -> None:
-    meter = Meter(SMALL)
-    tasks = (None, None, "one", "one", "two", "two")
-    assert [meter.charge(ToolStarted("a"), task_id=task_id) for task_id in tasks] == [None] * len(tasks)
-    assert all(meter.charge(ToolStarted("a"), task_id=task_id) is not None for task_id in tasks)
 
 
 def test_each_model_of_a_turn_has_its_own_sums() -> None:

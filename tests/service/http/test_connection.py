@@ -60,12 +60,10 @@ async def test_line_breaks_between_requests_keep_no_connection_open(world: World
         writer.close()
 
 
-async def test_a_socket_on_a_connection_that_was_used_before_has_no_head_to_wait_for(world: World) -> None:
+async def test_a_socket_on_a_connection_that_was_used_before_has_no_head_to_wait_for(
+    world: World, session: str
+) -> None:
     """As nginx opens one, on a connection that it keeps alive."""
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
-    await world.idle()
     path = f"/v1/sessions/{session}/events/ws".encode()
     async with listening(world, timeout_s=0.1) as address:
         reader, writer = await asyncio.open_connection(*address)
@@ -216,11 +214,7 @@ async def test_connections_of_a_trusted_proxy_and_closed_ones_need_no_room(world
 
 
 @pytest.mark.usefixtures("few")
-async def test_sockets_need_no_room(world: World) -> None:
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
-    await world.idle()
+async def test_sockets_need_no_room(world: World, session: str) -> None:
     async with listening(world) as address:
         sockets = await opened(address, 10, handshake(world, session))
         for reader, _ in sockets:
@@ -358,12 +352,10 @@ async def test_a_socket_that_stops_reading_is_cut_off(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-async def test_answers_to_pings_that_nobody_reads_take_no_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_to_pings_that_nobody_reads_take_no_memory(
+    world: World, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection, "_MAX_UNREAD_BYTES", 100_000)
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
-    await world.idle()
     handle_ping, unread_bytes = connection.Socket.handle_ping, [0]
 
     def handle(self: connection.Socket) -> None:
@@ -390,10 +382,7 @@ async def test_a_refused_connection_is_read_no_further(world: World) -> None:
         writer.transport.abort()
 
 
-async def test_every_handshake_is_answered(world: World) -> None:
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
+async def test_every_handshake_is_answered(world: World, session: str) -> None:
     line = b"GET /v1/sessions/%b/events/ws HTTP/1.1\r\nHost: test\r\n" % session.encode()
     signed = line + b"Authorization: " + basic(world.full).encode() + b"\r\n" + JSON
     async with served(world) as say:
@@ -453,11 +442,7 @@ async def test_a_key_that_loses_access_while_listening_is_disconnected(
             assert await ended(valid) == (4404, "Session not found")
 
 
-async def test_an_idle_socket_is_closed_as_soon_as_the_pages_end_its_access(world: World) -> None:
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
-    await world.platform.turns.wait_until_idle()
+async def test_an_idle_socket_is_closed_as_soon_as_the_pages_end_its_access(world: World, session: str) -> None:
     ada = await signed_in(world)
     keys = [world.key("acme", "workspaces:read", "agents:read") for _ in range(2)]
     async with listening(world) as (host, port):

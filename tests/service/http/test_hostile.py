@@ -39,46 +39,39 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture
-async def furnished(world: World) -> World:
-    world.workspace()
-    world.agent_row()
-    return world
-
-
-async def test_a_hostile_name_in_a_path_is_not_found(furnished: World) -> None:
+async def test_a_hostile_name_in_a_path_is_not_found(filled: World) -> None:
     operations = [operation for operation in contract.load().operations.values() if "{" in operation.path]
     for operation, text in itertools.product(operations, HOSTILE):
         path = re.sub(r"\{\w+\}", lambda _, text=text: quote(text, safe=""), operation.path)
         body = {"json": {}} if operation.has_body else {}
-        answer = await furnished.ask(operation.method, path, furnished.full, **body)
+        answer = await filled.ask(operation.method, path, filled.full, **body)
         assert answer.status_code in (400, 401, 404, 405), (operation.id, text, answer.text)
         assert "x-evil" not in answer.headers
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-async def test_hostile_text_is_stored_as_text(text: str, furnished: World) -> None:
+async def test_hostile_text_is_stored_as_text(text: str, filled: World) -> None:
     """Text is stored unchanged or rejected by name, and filters match it literally."""
-    answer = await furnished.post("/agents", {"name": "plain", "description": text}, furnished.full)
+    answer = await filled.post("/agents", {"name": "plain", "description": text}, filled.full)
     if "\x00" in text:
         assert error(answer)[:2] == (400, "InvalidInputError")
         assert "body.description" in error(answer)[2]
     else:
         assert answer.status_code == 201
         assert answer.json()["description"] == text
-    named = await furnished.post("/workspaces", {"name": text}, furnished.full)
+    named = await filled.post("/workspaces", {"name": text}, filled.full)
     if named.status_code == 201:
         assert named.json()["name"] == text
-        listed = await furnished.get("/accounts/acme/workspaces", furnished.full)
+        listed = await filled.get("/accounts/acme/workspaces", filled.full)
         assert text in {item["name"] for item in listed.json()["items"]}
     else:
         assert error(named)[:2] == (400, "InvalidInputError")
         assert "body.name" in error(named)[2]
-    answer = await furnished.get("/agents", furnished.full, search=text)
+    answer = await filled.get("/agents", filled.full, search=text)
     if "\x00" not in text:
         assert answer.status_code == 200
         assert {item["name"] for item in answer.json()["items"]} <= {"plain"}, "only what holds the text"
-    assert furnished.rows("events") == []
+    assert filled.rows("events") == []
 
 
 @pytest.fixture(scope="module")

@@ -105,12 +105,8 @@ async def test_sockets_share_the_turns_of_the_loop(texts: list[str], each_turn: 
 
 
 async def test_a_key_that_is_revoked_while_a_text_waits_for_its_turn_does_not_get_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
-    await world.idle()
 
     async def wait(_limiter: websocket.PerTickLimiter, texts: list[str]) -> None:
         assert texts

@@ -10,13 +10,6 @@ pytestmark = pytest.mark.anyio
 ABSENT = (404, "NotFound", "Session not found")
 
 
-@pytest.fixture
-def filled(world: World) -> World:
-    world.workspace()
-    world.agent_row()
-    return world
-
-
 async def test_a_session_is_started_and_answered(filled: World) -> None:
     body = {
         "session_type": "chat",

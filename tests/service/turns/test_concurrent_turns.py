@@ -14,13 +14,6 @@ from service.world import World, one_platform
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def filled(world: World) -> World:
-    world.workspace()
-    world.agent_row()
-    return world
-
-
 async def send(world: World, session: str, text: str) -> str:
     answer = await world.post(f"/sessions/{session}/events", {"content": text}, world.full)
     assert answer.status_code < 300, answer.text

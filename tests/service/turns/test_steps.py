@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -40,11 +41,16 @@ STEPS = [
 ]  # fmt: skip
 
 
-async def test_events_of_tool_runs_are_the_steps_of_the_turn(tmp_path: Path) -> None:
-    async with platform(tmp_path, StepsEngine(STEPS), RunLimits()) as world:
+async def events_of(data: Path, steps: list[Step]) -> tuple[str, list[dict[str, Any]]]:
+    """A session, and the events of its turn of these steps."""
+    async with platform(data, StepsEngine(steps), RunLimits()) as world:
         session = await world.start("go", None)
         await world.idle()
-        events = await world.events(session, None)
+        return session, await world.events(session, None)
+
+
+async def test_events_of_tool_runs_are_the_steps_of_the_turn(tmp_path: Path) -> None:
+    session, events = await events_of(tmp_path, STEPS)
     *runs, reply = events[1:]
     assert all(run["content"] == {} and run["type"] == "runtime_done" for run in runs), "as specified"
     assert reply["usage"] == {"total_tokens": 60, "model": "m"}
@@ -81,10 +87,7 @@ async def test_what_a_sub_agent_leaves_unfinished_ends_with_it(tmp_path: Path) -
         ToolStarted("open"),
         SubtaskDone("helper", error="It failed."),
     ]
-    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
-        session = await world.start("go", None)
-        await world.idle()
-        events = await world.events(session, None)
+    _, events = await events_of(tmp_path, steps)
     found = [(event["step"]["name"], event["step"].get("error")) for event in events[1:-1]]
     assert found == [*((name, "It failed.") for name in ("open", "its", "helper")), ("own", None)]
 
@@ -94,10 +97,7 @@ async def test_a_sub_agent_ends_although_a_tool_of_its_name_does_not(tmp_path: P
         SubtaskStarted("helper"), ToolDone("helper"), ToolStarted("helper"),
         SubtaskDone("helper", "done"), ToolStarted("own"), ToolDone("own"),
     ]  # fmt: skip
-    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
-        session = await world.start("go", None)
-        await world.idle()
-        runs = (await world.events(session, None))[1:-1]
+    runs = (await events_of(tmp_path, steps))[1][1:-1]
     found = [(run["step"]["kind"], run["step"]["name"], run["step"].get("parent_id")) for run in runs]
     task = runs[2]["task_id"]
     assert found == [
@@ -110,10 +110,7 @@ async def test_a_sub_agent_ends_although_a_tool_of_its_name_does_not(tmp_path: P
 
 async def test_what_a_failed_turn_leaves_unfinished_has_failed(tmp_path: Path) -> None:
     steps = [SubtaskStarted("helper"), ToolStarted("look"), Failure(500, "AgentError", "It failed.")]
-    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
-        session = await world.start("go", None)
-        await world.idle()
-        *runs, end = (await world.events(session, None))[1:]
+    *runs, end = (await events_of(tmp_path, steps))[1][1:]
     assert [(run["step"]["name"], run["step"]["error"]) for run in runs] == [
         ("look", "It failed."),
         ("helper", "It failed."),
@@ -129,10 +126,7 @@ async def test_results_go_to_the_calls_that_they_are_of(tmp_path: Path) -> None:
         ToolStarted("find", 5), SubtaskStarted("helper"), ToolStarted("find", 6), ToolDone("find", 6),
         SubtaskDone("helper"), ToolDone("find", 5), ToolStarted("find", 7, id="a"), ToolDone("find", 7, id="a"),
     ]  # fmt: skip
-    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
-        session = await world.start("go", None)
-        await world.idle()
-        runs = (await world.events(session, None))[1:-1]
+    runs = (await events_of(tmp_path, steps))[1][1:-1]
     found = [(run["step"]["arguments"], run["step"]["result"]) for run in runs if run["step"]["kind"] == "tool"]
     assert sorted(found) == [(n, n) for n in range(1, 8)]
 
@@ -140,11 +134,8 @@ async def test_results_go_to_the_calls_that_they_are_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize("within", [[], [SubtaskStarted("helper")]], ids=["own", "of a sub-agent"])
 async def test_a_call_that_an_answered_turn_leaves_open_has_not_ended(within: list[Step], tmp_path: Path) -> None:
     done = [SubtaskDone(each.name) for each in within if isinstance(each, SubtaskStarted)]
-    engine = StepsEngine([*within, ToolStarted("slow", {"n": 1}), ToolStarted("quick"), ToolDone("quick"), *done])
-    async with platform(tmp_path, engine, RunLimits()) as world:
-        session = await world.start("go", None)
-        await world.idle()
-        events = await world.events(session, None)
+    steps = [*within, ToolStarted("slow", {"n": 1}), ToolStarted("quick"), ToolDone("quick"), *done]
+    session, events = await events_of(tmp_path, steps)
     frame = to_frame("events", [json.dumps({"items": events}).encode()], context={"session_id": session})
     table = steps_of(frame)
     assert dict(zip(table["name"], table["status"], strict=True)) == {

@@ -96,26 +96,6 @@ def test_a_reply_that_was_cut_off_is_what_the_model_wrote(stack: Stack, reason: 
     assert stack.fake.bodies()[1]["messages"][-2] == {"role": "assistant", "content": "It goes on and"}
 
 
-@pytest.mark.parametrize("written", [(), (" ", "\n")])
-def test_a_reply_that_was_cut_off_before_its_first_word_is_a_failure(stack: Stack, written: tuple[str, ...]) -> None:
-    session = stack.session()
-    stack.fake.script_answers(text(*written, finish="length"))
-    with pytest.raises(agentbook.ServerError):
-        stack.client.sessions.ask(session, "Tell me.", timeout_s=60)
-    assert [type_ for type_, _ in stack.agent_events(session)] == ["runtime_error"]
-
-
-@pytest.mark.parametrize("mode", ["one-shot", "multi-turn"])
-def test_mode_multi_turn_sends_the_history(stack: Stack, mode: str) -> None:
-    session = stack.session(mode=mode)
-    stack.fake.script_answers(text("Hello Ada."), text("You are Ada."))
-    stack.client.sessions.ask(session, "I am Ada.", timeout_s=60)
-    stack.client.sessions.ask(session, "Who am I?", timeout_s=60)
-    messages = [(message["role"], message["content"]) for message in stack.fake.bodies()[1]["messages"][1:]]
-    before = [("user", "Hi"), ("assistant", "Hi."), ("user", "I am Ada."), ("assistant", "Hello Ada.")]
-    assert messages == [*(before if mode == "multi-turn" else []), ("user", "Who am I?")]
-
-
 def test_the_tokens_of_a_turn_are_on_its_last_event(stack: Stack) -> None:
     session = stack.session(platform_tools=["now"])
     failing = [calls(("now", ""), tokens=5), refuse(400)]
