@@ -298,10 +298,3 @@ async def test_nothing_secret_is_stored(world: World) -> None:
     stored = str([world.rows(table) for table in auth.oauth_tokens.metadata.tables])
     assert auth.hash_secret(issued["access_token"]) in stored
     assert [secret for secret in secrets if secret is None or secret in stored] == []
-
-
-async def test_another_method_is_refused_like_everywhere(world: World) -> None:
-    for method in ("GET", "PATCH", "DELETE"):
-        answer = await world.ask(method, "/oauth/token")
-        assert error(answer) == (405, "MethodNotAllowed", "The method is not allowed for the requested URL.")
-        assert answer.headers["allow"] == "POST"

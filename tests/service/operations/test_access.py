@@ -145,12 +145,6 @@ async def test_a_key_without_scopes_can_ask_who_it_is_and_nothing_more(world: Wo
             assert f'scope="{scope_}"' in answer.headers["WWW-Authenticate"]
 
 
-async def test_only_a_token_updates_an_agent(world: World, ids: dict[str, str]) -> None:
-    expected = (401, "Unauthorized", "This credential cannot access this endpoint")
-    assert error(await world.ask("PATCH", "/agents/helper", world.full, json={})) == expected
-    assert error(await world.ask("PATCH", "/agents/helper", json={})) == (401, "Unauthorized", "Not authenticated")
-
-
 async def test_a_trigger_key_reaches_the_session_operations_of_its_workspace_alone(
     world: World, ids: dict[str, str]
 ) -> None:

@@ -252,7 +252,7 @@ async def test_a_clients_access_is_ended(world: World) -> None:
     page = await flow.person.get("/settings")
     assert "A tool" in page.text
     assert (await flow.person.post("/settings", forms(page, "end")[0])).headers["location"] == "settings?done=ended"
-    assert error(await flow.call(issued["access_token"]))[0] == 401
+    assert error(await flow.call(issued["access_token"])) == (401, "Unauthorized", "Invalid OAuth token")
     assert forms(await flow.person.get("/settings"), "end") == []
 
 
