@@ -72,6 +72,7 @@ class Respond:
             if status and type(error).__name__ == "ClientDisconnected":
                 return  # uvicorn's way to say that the other side of a socket has gone
             answer = _as_response(error, scope)
+            error.__traceback__ = None  # its frames hold the body, in a circle that only the garbage collector opens
             if not status:
                 await self._answer(answer, scope, send_response)
         finally:
