@@ -109,6 +109,7 @@ LEFT_OUT = {
         "service/store/test_seeded.py",
         "test_connect.py",
         "test_embedded.py",
+        "test_manual.py",
         "test_linear_time.py",
         "test_pytest_plugin.py",
     ),

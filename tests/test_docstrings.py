@@ -264,36 +264,3 @@ def test_the_examples_run(module: str, request: pytest.FixtureRequest, tmp_path:
     assert not [e.source for test in tests for e in test.examples if doctest.SKIP in e.options]
     if report := "".join(map(run, tests)):
         pytest.fail(report, pytrace=False)
-
-
-def test_the_first_pages_of_the_manual_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A newcomer types them word by word, into one notebook."""
-    # A service of its own: in that of the docstrings, some of the names are taken.
-    with Service(tmp_path / "data", "--seed", "7", "--speed", "0") as service:
-        monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "data"))
-        monkeypatch.chdir(tmp_path)
-        names: dict[str, Any] = {}
-        for page in sorted((ROOT / "docs").glob("0[1-5]-*.md")):
-            for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-                if "ab.sign_in(" in block:  # a person grants it in a browser
-                    continue
-                before = dict(names)
-                exec(compile(block, page.name, "exec"), names)
-                close_new_clients(names, before)  # those that the block replaced
-        close_new_clients({}, names)
-        service.stop()
-
-
-@pytest.mark.parametrize("number", range((ROOT / "README.md").read_text().count("```python")))
-def test_the_readmes_code_runs(
-    number: int, namespace: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    code = blocks[number]
-    if ">>>" in code:
-        assert run(doctest.DocTestParser().get_doctest(code, dict(namespace), "README.md", "README.md", 0)) == ""
-    else:
-        names = dict(namespace)
-        exec(compile(code, "README.md", "exec"), names)
-        close_new_clients(namespace, names)

@@ -27,7 +27,7 @@ def blocks(title: str, language: str) -> list[str]:
     """The blocks of code in the section whose heading ends with this."""
     section = re.search(rf"^## [^\n]*{title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None, title
-    return re.findall(rf"^```{language}\n(.*?)^```", section[1], re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}[^\n]*\n(.*?)^```", section[1], re.MULTILINE | re.DOTALL)
 
 
 @on_sqlite("a notebook finds the service by its directory")

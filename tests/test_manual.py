@@ -1,0 +1,66 @@
+"""The Python blocks of every page run in order, as in a reader's notebook.
+
+Each page has a notebook and a platform of its own. A fence such as
+```` ```python needs=model ```` says what a block needs that is not here; such a block
+is compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import agentbook as ab
+from agentbook.embedded import Platform
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.name: path.read_text("utf-8") for path in [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]}
+FENCED = re.compile(r"^```i?python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+# A browser or another host; somebody's key; a language model; a file of one's own that
+# the page speaks of; a service that the page starts in a shell.
+NEEDS = {"network", "key", "model", "file", "service"}
+LATER = {"10-prompt-lab.md", "23-evaluation-files.md"}  # until what they explain has its new form
+
+
+@pytest.fixture(scope="module")
+def agent_platform_service() -> Iterator[Platform]:
+    """Platforms of the present, as on a reader's machine."""
+    with ab.platform(now=pd.Timestamp.now("UTC")) as started:
+        yield started
+
+
+@pytest.fixture
+def notebook(agent_platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", agent_platform.base_url)
+    monkeypatch.setenv("AGENTBOOK_API_KEY", agent_platform.api_key)
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # of another environment, IPython warns and borrows its packages
+    monkeypatch.chdir(tmp_path)
+    shell = InteractiveShell()
+    yield shell
+    for value in list(shell.user_ns.values()):
+        if type(value).__module__.startswith("agentbook."):
+            getattr(value, "close", getattr(value, "stop", lambda: None))()
+    if shell.history_manager:
+        shell.history_manager.end_session()
+
+
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if FENCED.search(text) and name not in LATER])
+def test_the_blocks_of_a_page_run_in_order(page: str, notebook: InteractiveShell) -> None:
+    blocks = list(FENCED.finditer(PAGES[page]))
+    assert len(blocks) == len(re.findall(r"^\s*(?:```|~~~)\s*i?py", PAGES[page], re.MULTILINE | re.IGNORECASE))
+    for block in blocks:
+        line = PAGES[page].count("\n", 0, block.start("code")) + 1
+        if block["mark"]:
+            assert block["mark"] in {f" needs={thing}" for thing in NEEDS}, f"{page}:{line - 1}"
+            compile(block["code"], f"{page}:{line}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            continue
+        done = notebook.run_cell(block["code"])
+        assert done.success, f"{page}:{line} {done.error_before_exec or done.error_in_exec!r}"
