@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +28,21 @@ FENCED = re.compile(r"^```i?python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.MULT
 # the page speaks of; a service that the page starts in a shell.
 NEEDS = {"network", "key", "model", "file", "service"}
 LATER = {"10-prompt-lab.md", "23-evaluation-files.md"}  # until what they explain has its new form
+# What docstrings say of arguments, where a type is easily narrower.
+DOCUMENTED = """
+from datetime import timedelta
+import altair as alt
+import agentbook as ab
+client = ab.connect()
+history = ab.load_history(client, "acme", since=timedelta(days=30))
+listing = client.sessions.events("x")
+for data in (history, history.events, listing, listing.to_arrow()):
+    ab.turns(data, unanswered_after=timedelta(minutes=5))
+    ab.steps(data, unanswered_after="5min")
+    ab.compare_periods(data, period=timedelta(days=7), by=["agent"])
+    ab.plot.comparison(data, period=timedelta(days=7)).properties(width=300).interactive()
+alt.hconcat(ab.plot.latency(history), ab.plot.failures(history) | ab.plot.latency(history))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +81,16 @@ def test_the_blocks_of_a_page_run_in_order(page: str, notebook: InteractiveShell
             continue
         done = notebook.run_cell(block["code"])
         assert done.success, f"{page}:{line} {done.error_before_exec or done.error_in_exec!r}"
+
+
+def test_types_take_what_the_pages_pass(tmp_path: Path) -> None:
+    """A script of a user who checks types, which the package ships."""
+    pytest.importorskip("mypy")
+    scripts = ["".join(code for _, code in FENCED.findall(text) if code[0] != "%") for text in PAGES.values()]
+    for number, script in enumerate([DOCUMENTED, *scripts]):
+        (tmp_path / f"page{number}.py").write_text(script, "utf-8")
+    command = [sys.executable, "-m", "mypy", "--check-untyped-defs", "--ignore-missing-imports", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    refused = r".*\[(?:arg-type|attr-defined|call-arg|call-overload|operator)\]$"
+    assert done.returncode < 2, done.stdout + done.stderr
+    assert re.findall(refused, done.stdout, re.MULTILINE) == []

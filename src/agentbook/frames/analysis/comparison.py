@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import timedelta, tzinfo
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def compare_periods(
     *,
     a: tuple[Any, Any] | None = None,
     b: tuple[Any, Any] | None = None,
-    period: str | pd.Timedelta = "7D",
+    period: str | timedelta = "7D",
     as_of: Any = None,
     by: str | list[str] | None = None,
     top: int | None = None,
@@ -69,7 +69,7 @@ def compare_periods(
         included, the end is not. A date is midnight in `tz`; an instant needs a time
         zone. The spans may have different lengths; they must not overlap. One that had
         not ended when the data were loaded ends there.
-    period : str or Timedelta
+    period : str or timedelta
         Without `a` and `b`: length of each period; default 7 days. The later one ends
         at `as_of` (inclusive), the earlier one where the later one begins.
     as_of : datetime, optional

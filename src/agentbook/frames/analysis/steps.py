@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -42,7 +43,7 @@ def steps(
     events: Any,
     *,
     clock: str = "created_at",
-    unanswered_after: str | pd.Timedelta = "15min",
+    unanswered_after: str | timedelta = "15min",
     contents: bool = True,
     since: Any = None,
     until: Any = None,
@@ -65,7 +66,7 @@ def steps(
     clock : str
         Which time of an event is used: ``"created_at"`` (default), or ``"at"``, the
         time in its id.
-    unanswered_after : str or Timedelta
+    unanswered_after : str or timedelta
         When an open turn counts as unanswered, as for `turns`. Default 15 minutes.
     contents : bool
         If False, `arguments` and `result` are null, which saves memory.

@@ -59,11 +59,11 @@ _LATEST_US = 1 << 62
 
 
 def turns(
-    events: pd.DataFrame,
+    events: Any,
     *,
     clock: str = "created_at",
     as_of: Any = None,
-    unanswered_after: str | pd.Timedelta = "15min",
+    unanswered_after: str | timedelta = "15min",
     texts: bool = False,
     since: Any = None,
     until: Any = None,
@@ -82,12 +82,12 @@ def turns(
 
     Parameters
     ----------
-    events : DataFrame
-        From `load_events` or `to_frame("events", ...)`: any number of sessions, in any
-        order. Sessions with ids that are not UUIDs of version 7, such as hashed ones,
-        are read by ``created_at``. Drafts, repeated ids and rows without an id or a
-        session are left out; ``attrs["agentbook"]["dropped"]`` counts them, and a
-        warning says how many lack an id or a session.
+    events : DataFrame, Listing, History, or any other table
+        Events, such as from `load_events` or `to_frame("events", ...)`: any number of
+        sessions, in any order. Sessions with ids that are not UUIDs of version 7, such
+        as hashed ones, are read by ``created_at``. Drafts, repeated ids and rows
+        without an id or a session are left out; ``attrs["agentbook"]["dropped"]``
+        counts them, and a warning says how many lack an id or a session.
     clock : str
         Which time of an event is used: ``"created_at"`` (default), or ``"at"``, the
         time in its id.
@@ -95,7 +95,7 @@ def turns(
         The time up to which the events are known; naive times are UTC. Default: when
         the frame was loaded (``attrs["agentbook"]["loaded_at"]``), else the time of the
         latest event.
-    unanswered_after : str or Timedelta
+    unanswered_after : str or timedelta
         An open turn older than this at `as_of` is unanswered, and an open question is
         abandoned when another one is asked more than this after it. Default 15 minutes.
     texts : bool

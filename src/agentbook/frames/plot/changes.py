@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from datetime import timedelta, tzinfo
 from statistics import NormalDist
 from typing import Any
 
@@ -28,7 +28,7 @@ def comparison(
     *,
     a: tuple[Any, Any] | None = None,
     b: tuple[Any, Any] | None = None,
-    period: str | pd.Timedelta = "7D",
+    period: str | timedelta = "7D",
     as_of: Any = None,
     by: str | None = None,
     top: int | None = None,
@@ -45,7 +45,7 @@ def comparison(
         other arguments are passed to that function.
     a, b : tuple of str, datetime or date, optional
         Start and end of the earlier and of the later span.
-    period : str or Timedelta
+    period : str or timedelta
         Without `a` and `b`: length of each period; default 7 days.
     as_of : datetime, optional
         Without `a` and `b`: the end of the later period.

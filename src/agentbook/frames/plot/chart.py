@@ -23,7 +23,7 @@ import warnings
 from base64 import b64encode
 from collections.abc import Iterator
 from html import escape
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,13 @@ class _Note:
         return inside
 
 
-class Chart:
+if TYPE_CHECKING:  # every chart is one of Altair's too, by a class that is made with it
+    _Altair = Any
+else:
+    _Altair = object
+
+
+class Chart(_Altair):  # type: ignore[misc]
     """An Altair chart with a text alternative and its data.
 
     What Altair's documentation says of a chart holds for it, such as ``.properties``,
