@@ -46,6 +46,7 @@ LONGEST = (
     "frames/test_tabular.py",
     "frames/analysis/test_activity.py",
     "test_docstrings.py",
+    "test_manual.py",
     "test_packaging.py",
     "service/test_schemathesis.py",
     "chat/test_exit.py",

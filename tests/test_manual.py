@@ -27,7 +27,6 @@ FENCED = re.compile(r"^```i?python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.MULT
 # A browser or another host; somebody's key; a language model; a file of one's own that
 # the page speaks of; a service that the page starts in a shell.
 NEEDS = {"network", "key", "model", "file", "service"}
-LATER = {"10-prompt-lab.md", "23-evaluation-files.md"}  # until what they explain has its new form
 # What docstrings say of arguments, where a type is easily narrower.
 DOCUMENTED = """
 from datetime import timedelta
@@ -69,7 +68,7 @@ def notebook(agent_platform: Platform, tmp_path: Path, monkeypatch: pytest.Monke
         shell.history_manager.end_session()
 
 
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if FENCED.search(text) and name not in LATER])
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if FENCED.search(text)])
 def test_the_blocks_of_a_page_run_in_order(page: str, notebook: InteractiveShell) -> None:
     blocks = list(FENCED.finditer(PAGES[page]))
     assert len(blocks) == len(re.findall(r"^\s*(?:```|~~~)\s*i?py", PAGES[page], re.MULTILINE | re.IGNORECASE))
