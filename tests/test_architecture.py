@@ -248,8 +248,8 @@ def test_a_service_on_sqlite_loads_nothing_of_postgresql() -> None:
 
 
 def loaded_after(code: str) -> set[str]:
-    """The top-level modules that an interpreter has loaded after running `code`."""
-    script = f"import sys, agentbook; {code}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    """The modules that an interpreter has loaded after running `code`."""
+    script = f"import sys, agentbook; {code}; print(*sys.modules)"
     return set(
         subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     )
@@ -275,6 +275,16 @@ def test_importing_agentbook_is_light() -> None:
 def test_making_a_client_is_light() -> None:
     heavy = {"pandas", "pyarrow", "websockets", "ipywidgets", "starlette"}
     assert loaded_after("agentbook.Client('https://h/v1')").isdisjoint(heavy)
+
+
+def test_a_list_of_agents_loads_a_small_part() -> None:
+    """README has the figure: who reads the API layer first reads this much."""
+    page = {"items": [{"id": "a"}], "pagination": {"has_more": False}}
+    http = f"httpx2.Client(transport=httpx2.MockTransport(lambda request: httpx2.Response(200, json={page!r})))"
+    code = f"import httpx2; list(agentbook.Client('https://h/v1', http_client={http}).agents.list())"
+    loaded = loaded_after(code)
+    assert len([name for name in loaded if name.partition(".")[0] == "agentbook"]) <= 30
+    assert loaded.isdisjoint({"pandas", "numpy", "pyarrow"})
 
 
 def test_every_module_says_what_lives_there() -> None:
