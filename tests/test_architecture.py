@@ -255,6 +255,31 @@ def loaded_after(code: str) -> set[str]:
     )
 
 
+def test_there_are_few_public_names() -> None:
+    """Of 66 at most, five come: paths, loops, reading_list, failure_modes, compare_groups."""
+    assert len(agentbook.__all__) == len(set(agentbook.__all__)) <= 61
+
+
+LISTING_AGENTS = """
+import httpx2
+page = {"items": [{"id": "1"}], "pagination": {"total_count": 1, "has_more": False}}
+transport = httpx2.MockTransport(lambda request: httpx2.Response(200, json=page))
+client = agentbook.Client("https://h/v1", http_client=httpx2.Client(transport=transport))
+assert len(list(client.agents.list())) == 1
+print(*(name for name in sys.modules if name.partition(".")[0] == "agentbook"))
+"""
+
+
+def test_a_list_of_agents_needs_a_small_part_of_the_package() -> None:
+    """README names the figure."""
+    script = f"import sys, agentbook\n{LISTING_AGENTS}"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    files = [modules()[name] for name in done.stdout.split()]
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in files)
+    assert len(files) <= 28
+    assert lines <= 8_100
+
+
 def test_importing_agentbook_is_light() -> None:
     heavy = {
         "pandas",

@@ -35,16 +35,15 @@ if TYPE_CHECKING:
     from .events.turns import Turn
     from .frames import dask, plot, session_log
     from .frames.analysis.activity import activity, hour_of_week, session_summary
+    from .frames.analysis.authors import authors
     from .frames.analysis.comparison import compare_groups, compare_periods
     from .frames.analysis.contexts import context_status
     from .frames.analysis.credentials import credential_report, credential_summary
     from .frames.analysis.failures import failures
     from .frames.analysis.findings import credential_findings
-    from .frames.analysis.initiators import initiators
-    from .frames.analysis.pauses import activity_gaps, idle_sessions
     from .frames.analysis.prompt_latency import prompt_latency
     from .frames.analysis.steps import steps
-    from .frames.analysis.timing import concurrency, latency
+    from .frames.analysis.timing import latency, timing
     from .frames.analysis.topics import Topics, topics, with_topics
     from .frames.analysis.turns import turns, with_sessions
     from .frames.analysis.usage import usage, with_cost
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from .frames.history.anonymize import anonymize
     from .frames.history.history import History
     from .frames.history.load import load_history
-    from .frames.labels import agreement, disputed, read_labels, save_labels, with_labels
+    from .frames.labels import agreement, read_labels, save_labels, with_labels
     from .frames.load.events import load_events
     from .frames.parse.frame import to_frame
     from .frames.parse.problems import load_problems
@@ -80,28 +79,24 @@ _HOMES = {
     "Variant": "evaluation.variant",
     "Watch": "live.watch",
     "activity": "frames.analysis.activity",
-    "activity_gaps": "frames.analysis.pauses",
     "agreement": "frames.labels",
     "allow_nested_loops": "events.loop",
     "anonymize": "frames.history.anonymize",
+    "authors": "frames.analysis.authors",
     "calibration": "evaluation.calibration",
     "checks": "evaluation.checks",
     "compare_groups": "frames.analysis.comparison",
     "compare_periods": "frames.analysis.comparison",
-    "concurrency": "frames.analysis.timing",
     "connect": "_connect",
     "context_status": "frames.analysis.contexts",
     "credential_findings": "frames.analysis.findings",
     "credential_report": "frames.analysis.credentials",
     "credential_summary": "frames.analysis.credentials",
     "dask": "frames.dask",
-    "disputed": "frames.labels",
     "errors": "api.errors",
     "export": "frames.export",
     "failures": "frames.analysis.failures",
     "hour_of_week": "frames.analysis.activity",
-    "idle_sessions": "frames.analysis.pauses",
-    "initiators": "frames.analysis.initiators",
     "label": "chat.explorer.label",
     "latency": "frames.analysis.timing",
     "load_events": "frames.load.events",
@@ -119,6 +114,7 @@ _HOMES = {
     "session_summary": "frames.analysis.activity",
     "sign_in": "api.oauth.sign_in",
     "steps": "frames.analysis.steps",
+    "timing": "frames.analysis.timing",
     "to_frame": "frames.parse.frame",
     "topics": "frames.analysis.topics",
     "turns": "frames.analysis.turns",
@@ -149,28 +145,24 @@ __all__ = [
     "Variant",
     "Watch",
     "activity",
-    "activity_gaps",
     "agreement",
     "allow_nested_loops",
     "anonymize",
+    "authors",
     "calibration",
     "checks",
     "compare_groups",
     "compare_periods",
-    "concurrency",
     "connect",
     "context_status",
     "credential_findings",
     "credential_report",
     "credential_summary",
     "dask",
-    "disputed",
     "errors",
     "export",
     "failures",
     "hour_of_week",
-    "idle_sessions",
-    "initiators",
     "label",
     "latency",
     "load_events",
@@ -188,6 +180,7 @@ __all__ = [
     "session_summary",
     "sign_in",
     "steps",
+    "timing",
     "to_frame",
     "topics",
     "turns",

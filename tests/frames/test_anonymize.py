@@ -210,8 +210,8 @@ NUMBERS: dict[str, Callable[[ab.History], pd.DataFrame]] = {
     "summary": lambda given: ab.session_summary(given).assign(prompt_chars=0, reply_chars=0),
     "activity": lambda given: ab.activity(given, freq="h"),
     "hours": ab.hour_of_week,
-    "initiators": lambda given: ab.initiators(given).sort_values(["turns", "failed"], ignore_index=True),
-    "concurrency": ab.concurrency,
+    "authors": lambda given: ab.authors(given).sort_values(["turns", "failed"], ignore_index=True),
+    "timing": ab.timing,
     "credentials": lambda given: ab.credential_report(given.credentials, given.workspaces),
     "contexts": ab.context_status,
 }

@@ -39,9 +39,9 @@ ANALYSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "hour_of_week": (ab.hour_of_week, {"tz": "Europe/Berlin"}),
     "failures": (ab.failures, {"as_of": AS_OF}),
     "latency": (ab.latency, {"freq": "1D"}),
-    "concurrency": (ab.concurrency, {}),
-    "activity_gaps": (ab.activity_gaps, {"longer_than": "30s"}),
-    "idle_sessions": (ab.idle_sessions, {"as_of": AS_OF}),
+    "concurrency": (ab.timing, {}),
+    "activity_gaps": (ab.timing, {"what": "gaps", "longer_than": "30s"}),
+    "idle_sessions": (ab.timing, {"what": "idle", "as_of": AS_OF}),
     "compare_periods": (ab.compare_periods, {"as_of": MIDDLE, "period": "5min"}),
 }
 BY_SESSION: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -334,7 +334,7 @@ def test_the_author_of_a_question_is_not_always_who_started_the_session() -> Non
     turns = ab.History(events, sessions).turns
     assert turns["author"].tolist() == turns["author_id"].tolist() == ["u", "v"]
     assert turns["initiator"].tolist() == ["v", "v"]
-    assert ab.initiators(turns)["author"].tolist() == ["u", "v"]
+    assert ab.authors(turns)["author"].tolist() == ["u", "v"]
 
 
 def test_who_started_a_session_is_one_thing_in_a_span_in_which_only_others_wrote() -> None:
@@ -512,10 +512,10 @@ def test_a_history_shows_times_in_its_zone_unless_told_another() -> None:
             assert str(table["period"].dt.tz) == tz
             assert table["period"].dt.strftime("%H:%M").to_list() == ["19:00"]
         assert str(ab.latency(data, freq="1h", tz="UTC")["period"].dt.tz) == "UTC"
-        assert len(ab.initiators(data, since="2026-09-21 19:45")) == 1
-        assert ab.initiators(data, since="2026-09-21 19:45")["turns"].sum() == 4
+        assert len(ab.authors(data, since="2026-09-21 19:45")) == 1
+        assert ab.authors(data, since="2026-09-21 19:45")["turns"].sum() == 4
         assert f"asked ({tz})" in json.dumps(ab.plot.latency(data).to_dict())
-    for chart in (ab.plot.failure_rate(history), ab.plot.initiators(history.turns)):
+    for chart in (ab.plot.failure_rate(history), ab.plot.authors(history.turns)):
         assert tz in json.dumps(chart.to_dict())
     for events in (history, history.events):
         assert str(ab.activity(events)["period"].dt.tz) == tz

@@ -29,7 +29,7 @@ def test_columns_that_stay_arrows_are_taken(name: str, zone: str) -> None:
 
 def test_turns_and_credentials_whose_columns_stay_arrows_are_taken() -> None:
     turns, credentials = ab.turns(events_of()), credentials_of(9)
-    for analysis in (ab.latency, ab.failures, ab.concurrency):
+    for analysis in (ab.latency, ab.failures, ab.timing):
         same(analysis(in_arrow(turns)), analysis(turns))
     for of_credentials in (ab.credential_report, ab.credential_summary):
         same(of_credentials(in_arrow(credentials)), of_credentials(credentials))

@@ -107,8 +107,8 @@ TAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "activity": ("events", ab.activity),
     "hour_of_week": ("events", ab.hour_of_week),
     "failures": ("events", lambda data: ab.failures(data, as_of=AS_OF)),
-    "activity_gaps": ("events", lambda data: ab.activity_gaps(data, longer_than="1s")),
-    "idle_sessions": ("events", lambda data: ab.idle_sessions(data, as_of=AS_OF)),
+    "timing: gaps": ("events", lambda data: ab.timing(data, "gaps", longer_than="1s")),
+    "timing: idle": ("events", lambda data: ab.timing(data, "idle", as_of=AS_OF)),
     "compare_periods": ("events", lambda data: ab.compare_periods(data, as_of=AS_OF, period="1000D")),
     "with_cost": ("events", lambda data: ab.with_cost(data, {"*": (1, 2)})),
     "topics": ("events", lambda data: ab.topics(data).frame),
@@ -179,7 +179,7 @@ def test_anything_else_is_answered_with_the_call_that_makes_a_table(name: str) -
         with pytest.raises(TypeError) as raised:
             call(wrong)
         message = str(raised.value)
-        assert message.startswith(f"{name} needs a DataFrame, not a {type(wrong).__name__}: ")
+        assert message.startswith(f"{name.partition(':')[0]} needs a DataFrame, not a {type(wrong).__name__}: ")
         assert message.endswith(" makes one.")
         assert "ab.load_events(client" in message or ".to_pandas()" in message
 

@@ -53,12 +53,12 @@ DRAWN: dict[str, Callable[[ab.History], ab.plot.Chart]] = {
     "latency by agent": lambda history: ab.plot.latency(history, by="agent"),
     "latency by session": lambda history: ab.plot.latency(history, by="session", freq="YE"),
     "failure rate": lambda history: ab.plot.failure_rate(history, by="agent"),
-    "initiators": ab.plot.initiators,
+    "authors": ab.plot.authors,
     "heat map": ab.plot.activity_heatmap,
     "comparison": lambda history: ab.plot.comparison(history, by="agent", as_of="2026-11-02T00:00Z"),
     "timeline": lambda history: ab.plot.turn_timeline(history.events, "s1"),
     "waterfall": lambda history: ab.plot.waterfall(history.events, "s2"),
-    "beside": lambda history: ab.plot.initiators(history) | ab.plot.latency(history, by="agent"),
+    "beside": lambda history: ab.plot.authors(history) | ab.plot.latency(history, by="agent"),
 }
 
 

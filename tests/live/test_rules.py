@@ -91,7 +91,7 @@ LIMITS = [
     {"analysis": "failures", "limit": "share <= 0.9"},
     {"analysis": "failures", "kinds": False, "limit": "turns <= 1000"},
     {"analysis": "usage", "limit": "turns <= 100000"},
-    {"analysis": "idle_sessions", "limit": "idle_s <= 1e9"},
+    {"analysis": "timing", "what": "idle", "limit": "idle_s <= 1e9"},
     {"analysis": "activity", "freq": "1D", "limit": "failures <= 1000"},
 ]
 

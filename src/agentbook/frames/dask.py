@@ -166,8 +166,8 @@ def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) ->
         From `load_events` or `Store.to_dask`: each partition holds whole sessions.
     analysis : callable
         Takes a frame of events and returns a frame, session by session: `turns`,
-        `session_summary`, `activity_gaps`, `idle_sessions`, or your own. Analyses that
-        count over all sessions (`activity`, `failures`, `latency`, `concurrency`,
+        `session_summary`, or your own. Analyses that
+        count over all sessions (`activity`, `failures`, `latency`, `timing`,
         `compare_periods`) return a table per partition. Apply them to the computed
         turns instead, or with ``by="session_id"``.
     **options

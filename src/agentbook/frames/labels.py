@@ -29,6 +29,7 @@ from .analysis.arguments import require
 from .analysis.turns import is_turns, turns_of
 from .formats.model import moment_of, separator_of
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
+from .parse.frame import list_column
 from .parse.schemas import STR
 from .tabular import frame_of, is_tabular, part_of, typed, with_provenance
 
@@ -268,6 +269,8 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
         high     float64 of that interval
         items    int64   turns or sessions that two or more raters answered
         raters   int64   who answered one of them
+        disputed list    ids of the turns or sessions that they answered differently,
+                         the most disputed first
         ======== ======= ==============================================================
 
     Raises
@@ -281,7 +284,7 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
     alpha-reliability"), for any number of raters and missing answers. The interval
     resamples sessions, because the turns of one resemble each other. Where nobody
     differed, its lower end is the alpha that would still show no difference in one of
-    20 samples. `disputed` shows where they differ. Not part of the specification.
+    20 samples. Not part of the specification.
 
     Examples
     --------
@@ -290,16 +293,19 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
     >>> found = ab.agreement(labels.assign(rater=["ada", "tim"] * 4, value=values))
     >>> found[["alpha", "items", "raters"]].round(3).values.tolist()
     [[0.533, 4.0, 2.0]]
+    >>> found["disputed"].explode().to_list()
+    ['d']
     """
     found = labels_of(labels, "agreement")
     closed = found[found["kind"] != TEXT]
-    rows = []
+    rows, disputed = [], []
     for question, part in closed.groupby("question", sort=False):
         shared = part[part.groupby("target")["rater"].transform("nunique") > 1]
         if shared["target"].nunique() > 1:
             figures = dict(zip(("alpha", "low", "high"), _alpha(shared, np.random.default_rng(seed)), strict=True))
             counts = {"items": shared["target"].nunique(), "raters": shared["rater"].nunique()}
             rows.append({"question": question, **figures, **counts})
+            disputed.append(_disputed(shared))
     if not rows:
         raters = sorted(set(closed["rater"]))
         raise ValueError(
@@ -312,54 +318,8 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
         "items": "int64",
         "raters": "int64",
     }
-    return with_provenance(typed(pd.DataFrame(rows), dtypes), found, "agreement")
-
-
-def disputed(labels: Any) -> pd.DataFrame:
-    """The turns and sessions about which raters differ, the most disputed first.
-
-    Parameters
-    ----------
-    labels : DataFrame, path or Store
-        Labels, as `read_labels` reads them. Texts are left out.
-
-    Returns
-    -------
-    DataFrame
-        A row per question and turn: ``question``, ``session_id``, ``message_id``,
-        ``disagreement``, the share of pairs of raters that differ, and ``answers``,
-        such as ``ada: yes, tim: no``.
-
-    Raises
-    ------
-    ValueError
-        If these are no labels.
-
-    Notes
-    -----
-    Not part of the specification.
-
-    Examples
-    --------
-    >>> labels = pd.DataFrame({"message_id": ["m1", "m1"], "question": "solved"})
-    >>> found = ab.disputed(labels.assign(rater=["ada", "tim"], value=["yes", "no"]))
-    >>> found[["disagreement", "answers"]].values.tolist()
-    [[1.0, 'ada: yes, tim: no']]
-    """
-    found = labels_of(labels, "disputed")
-    rows = []
-    for (question, _), part in found[found["kind"] != TEXT].groupby(["question", "target"], sort=False):
-        counts, part = part["value"].value_counts().to_numpy(), part.sort_values("rater")
-        if len(counts) > 1:
-            pairs = len(part) * (len(part) - 1)
-            answers = ", ".join(f"{rater}: {value}" for rater, value in zip(part["rater"], part["value"], strict=True))
-            ids = part.iloc[0][["session_id", "message_id"]].to_dict()
-            disagreement = 1 - float((counts * (counts - 1)).sum()) / pairs
-            rows.append({"question": question, **ids, "disagreement": disagreement, "answers": answers})
-    dtypes = {**dict.fromkeys(_TARGET, "str"), "disagreement": "float64", "answers": "str"}
-    frame = typed(pd.DataFrame(rows, columns=["question", *_TARGET[:2], "disagreement", "answers"]), dtypes)
-    frame = frame.sort_values("disagreement", ascending=False, kind="stable", ignore_index=True)
-    return with_provenance(frame, found, "disputed")
+    frame = typed(pd.DataFrame(rows), dtypes).assign(disputed=lambda table: list_column(disputed, table.index))
+    return with_provenance(frame, found, "agreement")
 
 
 # Frames
@@ -441,6 +401,15 @@ def verdicts(labels: pd.DataFrame) -> pd.Series:
         counts = counts[counts["raters"] == counts.groupby("target")["raters"].transform("max")]
         counts = counts[~counts["target"].duplicated(keep=False)]
     return counts.set_index("target")["value"]
+
+
+def _disputed(labels: pd.DataFrame) -> list[str]:
+    """The targets about which raters differ, by the share of pairs that do."""
+    counts = labels.groupby(["target", "value"], sort=False).size()
+    by_target = counts.groupby("target", sort=False)
+    raters = by_target.sum()
+    alike = (counts * (counts - 1)).groupby("target", sort=False).sum() / (raters * (raters - 1))
+    return list(alike[by_target.size() > 1].sort_values(kind="stable").index)
 
 
 def _alpha(labels: pd.DataFrame, random: np.random.Generator) -> tuple[float, float, float]:

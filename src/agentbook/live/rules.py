@@ -43,7 +43,7 @@ _COMPARE = {
 _LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*")
 _PERIOD = "7D"  # of compare_periods
 # These have a row for each group that they can say something about; others list cases.
-_MEASURES = ("latency", "usage", "concurrency", "prompt_latency")
+_MEASURES = ("latency", "usage", "timing", "prompt_latency")
 # The columns of groups that a message may name; others may hold what people wrote.
 _NAMES = ("agent", "workspace", "agent_version", "agent_id", "workspace_id", "session_id", "kind", "model", "status")
 
@@ -239,7 +239,9 @@ def _outcome(rule: Rule, table: pd.DataFrame, part: History) -> Outcome:
         wanted = f"{column} is not known"
     rows = table[fired.to_numpy(bool)]
     # A list of cases without rows has nothing that could break the rule.
-    lists = rule.limit is not None and rule.analysis not in _MEASURES
+    lists = rule.limit is not None and (
+        rule.analysis not in _MEASURES or rule.options.get("what", "concurrency") != "concurrency"
+    )
     is_known = bool(known.any()) or (lists and table.empty)
     told, everyone = _groups(rule, table[known.to_numpy(bool)]), _groups(rule, table)
     if "since" in inspect.signature(analyses()[rule.analysis]).parameters and rule.analysis != "context_status":

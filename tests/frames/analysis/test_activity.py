@@ -27,7 +27,7 @@ from agentbook.frames.analysis.activity import (
     session_summary,
 )
 from agentbook.frames.analysis.failures import FAILURE_KINDS, failures
-from agentbook.frames.analysis.timing import concurrency
+from agentbook.frames.analysis.timing import timing
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.parse.frame import FrameBuilder
 from frames.analysis.test_turns import EXAMPLES
@@ -244,7 +244,7 @@ def test_periods_of_hours_around_a_change_of_the_offset(
     assert table["events"].to_list() == [expected[edge] for edge in edges if first <= edge <= last]
     begun, ended = times[0], times[-1] + timedelta(minutes=7)
     turn = pd.DataFrame({"turn": [1], "status": "answered", "asked_at": [begun], "replied_at": [ended]})
-    means = concurrency(turn, freq=f"{hours}h", tz=tz)
+    means = timing(turn, freq=f"{hours}h", tz=tz)
     assert [period.astimezone(UTC) for period in means["period"]] == [edge for edge in edges if first <= edge <= ended]
     for period, mean in zip(means["period"], means["mean"], strict=True):
         later = min(edge for edge in edges if edge > period)

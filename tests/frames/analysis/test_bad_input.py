@@ -31,9 +31,9 @@ OF_EVENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "hour_of_week": ab.hour_of_week,
     "failures": lambda frame: ab.failures(frame, as_of=AS_OF),
     "latency": ab.latency,
-    "concurrency": ab.concurrency,
-    "activity_gaps": lambda frame: ab.activity_gaps(frame, longer_than="10s"),
-    "idle_sessions": lambda frame: ab.idle_sessions(frame, as_of=AS_OF),
+    "concurrency": ab.timing,
+    "activity_gaps": lambda frame: ab.timing(frame, "gaps", longer_than="10s"),
+    "idle_sessions": lambda frame: ab.timing(frame, "idle", as_of=AS_OF),
     "compare_periods": lambda frame: ab.compare_periods(frame, as_of=AS_OF, period="2000D"),
 }
 
@@ -97,7 +97,7 @@ def test_a_frame_of_another_kind_is_told_which_call_makes_the_right_one(call: An
     [
         *((ab.failures, name) for name in ("failure", "failure_message", "replied_at", "session_id")),
         *((ab.latency, name) for name in ("latency_s",)),
-        *((ab.concurrency, name) for name in ("replied_at",)),
+        *((ab.timing, name) for name in ("replied_at",)),
     ],
 )
 def test_an_analysis_of_turns_says_so_too(analysis: Any, column: str) -> None:
@@ -130,8 +130,10 @@ def test_an_analysis_says_which_column_holds_no_instants(
     [
         (lambda frame: ab.turns(frame, unanswered_after="soon"), "unanswered_after must be a length of time"),
         (lambda frame: ab.turns(frame, as_of="soon"), "as_of must be a time such as"),
-        (lambda frame: ab.activity_gaps(frame, longer_than=None), "longer_than must be a length of time"),
-        (lambda frame: ab.idle_sessions(frame, after="-1D"), "after must be a length of time"),
+        (lambda frame: ab.timing(frame, "gaps", longer_than="soon"), "longer_than must be a length of time"),
+        (lambda frame: ab.timing(frame, "idle", longer_than="-1D"), "longer_than must be a length of time"),
+        (lambda frame: ab.timing(frame, "pauses"), "no what='pauses'"),
+        (lambda frame: ab.timing(frame, "gaps", freq="1h"), "no freq= for 'gaps'"),
         (lambda frame: ab.compare_periods(frame, period="0D"), "period must be longer than zero"),
         (lambda frame: ab.compare_periods(frame, period="-1D"), "period must be a length of time"),
         (
@@ -159,7 +161,7 @@ def test_an_argument_that_makes_no_sense_is_named(call: Any, message: str) -> No
 def test_an_index_may_be_named_like_a_column() -> None:
     table = ab.turns(to_frame("events", [b'{"items": [{"id": "e1", "session_id": "s", "author": {"type": "user"}}]}']))
     indexed = table.set_index("session_id", drop=False)
-    for analysis in (ab.latency, ab.concurrency, ab.failures):
+    for analysis in (ab.latency, ab.timing, ab.failures):
         expected = analysis(table, by="session_id")
         same(analysis(indexed, by="session_id"), expected)
         same(analysis(table.set_index(["turn", "session_id"], drop=False), by="session_id"), expected)
@@ -253,7 +255,7 @@ def test_nulls_and_nan_in_a_frame_are_no_values() -> None:
         }
     )  # fmt: skip
     assert ab.latency(table)[["n", "mean_s"]].to_numpy().tolist() == [[1, 2.0]]
-    steps = ab.concurrency(table)
+    steps = ab.timing(table)
     assert (steps["in_flight"].to_list(), steps.attrs["agentbook"]["endless"]) == ([1, 0], 3)
     assert ab.failures(table)[["turns", "share"]].to_numpy().tolist() == [[1, 0.25]]
 

@@ -58,7 +58,7 @@ def test_an_unknown_group_names_the_columns_there_are(function: str) -> None:
 @pytest.mark.parametrize("function", with_parameter("top"))
 def test_top_is_a_positive_number_of_groups(function: str) -> None:
     call, data = public_functions()[function], data_for(function)
-    by = {} if function in ("credential_summary", "plot.credentials", "plot.initiators") else {"by": "workspace_id"}
+    by = {} if function in ("credential_summary", "plot.credentials", "plot.authors") else {"by": "workspace_id"}
     with pytest.raises(ValueError, match="keeps the top= largest groups: a whole number of 1 or more"):
         call(data, **by, top=0)
 

@@ -305,7 +305,7 @@ def test_functions_of_turns_take_steps() -> None:
     day = {"a": ("2026-10-02", "2026-10-03T08:00:03"), "b": ("2026-10-03T08:00:03", "2026-10-04"), "by": "name"}
     compared = ab.compare_periods(table, metric="latency", stat="mean", **day).set_index("name")
     assert compared.loc["sql", ["before", "after"]].to_list() == [2.0, 4.0]
-    assert ab.concurrency(table)["in_flight"].max() == 1
+    assert ab.timing(table)["in_flight"].max() == 1
 
 
 def test_turns_and_steps_of_a_span() -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from agentbook.api.span import first_id_at
 from agentbook.frames.analysis.activity import hour_of_week
 from agentbook.frames.analysis.contexts import context_status
-from agentbook.frames.analysis.pauses import activity_gaps, idle_sessions
-from agentbook.frames.analysis.timing import concurrency, latency
+from agentbook.frames.analysis.timing import latency, timing
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 
 START = datetime(2026, 10, 24, 22, tzinfo=UTC)
@@ -86,7 +85,7 @@ def test_only_answered_turns_have_a_latency() -> None:
 
 @given(SPANS)
 def test_concurrency(spans: list[tuple[int, int]]) -> None:
-    steps = concurrency(table_of(spans))
+    steps = timing(table_of(spans))
     instants = sorted({second for begin, length in spans if length for second in (begin, begin + length)})
 
     def in_flight(second: float) -> int:
@@ -94,7 +93,7 @@ def test_concurrency(spans: list[tuple[int, int]]) -> None:
 
     assert steps["at"].to_list() == [START + timedelta(seconds=second) for second in instants]
     assert steps["in_flight"].to_list() == [in_flight(second) for second in instants]
-    hourly = concurrency(table_of(spans), freq="1h", tz="Europe/Berlin")
+    hourly = timing(table_of(spans), freq="1h", tz="Europe/Berlin")
     for row in hourly.to_dict("records"):
         begin = (row["period"] - START).total_seconds()
         inside = [begin, *(second for second in instants if begin <= second < begin + 3600)]
@@ -106,7 +105,7 @@ def test_concurrency(spans: list[tuple[int, int]]) -> None:
 def test_concurrency_by_days_counts_the_hour_more_of_a_long_day() -> None:
     begin = (datetime(2026, 10, 24, 22, tzinfo=UTC) - START).total_seconds()  # midnight in Berlin
     table = table_of([(int(begin), 25 * 3600)])
-    daily = concurrency(table, freq="1D", tz="Europe/Berlin")
+    daily = timing(table, freq="1D", tz="Europe/Berlin")
     assert daily[["most", "mean"]].to_numpy().tolist()[0] == [1.0, 1.0]
 
 
@@ -117,13 +116,13 @@ def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
         ((b - a, name, a) for name, seconds in offsets.items() for a, b in pairwise(seconds) if b - a > 1800),
         reverse=True,
     )
-    gaps = activity_gaps(frame)
+    gaps = timing(frame, "gaps")
     assert gaps["gap_s"].is_monotonic_decreasing
     begins = [(at - START).total_seconds() for at in gaps["begins_at"]]
     assert sorted(zip(gaps["gap_s"], gaps["session_id"], begins, strict=True), reverse=True) == expected
     assert ((gaps["ends_at"] - gaps["begins_at"]).dt.total_seconds() == gaps["gap_s"]).all()
     as_of = START + timedelta(seconds=30_000)
-    idle = idle_sessions(frame, after="15000s", as_of=as_of)
+    idle = timing(frame, "idle", longer_than="15000s", as_of=as_of)
     expected = {name: 30_000 - seconds[-1] for name, seconds in offsets.items() if 30_000 - seconds[-1] > 15_000}
     assert dict(zip(idle["session_id"], idle["idle_s"], strict=True)) == expected
     assert idle["idle_s"].is_monotonic_decreasing
@@ -177,40 +176,42 @@ def test_what_needs_only_the_order_of_events_reads_no_contents(monkeypatch: pyte
     page = json.dumps({"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T08:00:00Z"}]})
     events = to_frame("events", [page.encode()], context={"session_id": "s1"})
     monkeypatch.setattr("agentbook.frames.analysis.turns._failures", read)
-    assert activity_gaps(events).empty
+    assert timing(events, "gaps").empty
     assert hour_of_week(events).to_numpy().sum() == 1
 
 
 def test_pauses_and_idle_sessions_by_group_keep_the_largest_apart() -> None:
     frame = events_of({"s1": [0, 2000, 5000], "s2": [0, 9000], "s3": [0, 3000], "s4": [10, 20]})
     frame = frame.assign(agent=frame["session_id"].map({"s1": "busy", "s2": "calm", "s3": "shy", "s4": "new"}))
-    gaps = activity_gaps(frame, by="agent", top=1)
+    gaps = timing(frame, "gaps", by="agent", top=1)
     assert gaps[["agent", "session_id", "gap_s"]].to_numpy().tolist() == [
         ["other", "s2", 9000], ["busy", "s1", 3000], ["other", "s3", 3000], ["busy", "s1", 2000],
     ]  # fmt: skip
-    assert activity_gaps(frame, by="agent")["agent"].to_list() == ["calm", "busy", "shy", "busy"]
-    assert activity_gaps(frame, until=START + timedelta(seconds=5000))["session_id"].to_list() == ["s3", "s1"]
+    assert timing(frame, "gaps", by="agent")["agent"].to_list() == ["calm", "busy", "shy", "busy"]
+    assert timing(frame, "gaps", until=START + timedelta(seconds=5000))["session_id"].to_list() == ["s3", "s1"]
     as_of = START + timedelta(seconds=30_000)
-    idle = idle_sessions(frame, after="1s", as_of=as_of, by="agent", top=1, since=START + timedelta(seconds=3000))
+    idle = timing(
+        frame, "idle", longer_than="1s", as_of=as_of, by="agent", top=1, since=START + timedelta(seconds=3000)
+    )
     assert idle[["agent", "session_id"]].to_numpy().tolist() == [["other", "s3"], ["busy", "s1"], ["other", "s2"]]
-    for analysis in (activity_gaps, idle_sessions, concurrency):
+    for what in ("gaps", "idle", "concurrency"):
         with pytest.raises(ValueError, match="add by="):
-            analysis(frame, top=2)
+            timing(frame, what, top=2)
         with pytest.raises(ValueError, match="'agents', which is not a column"):
-            analysis(frame, by="agents")
+            timing(frame, what, by="agents")
 
 
 @given(SPANS)
 def test_concurrency_of_each_group_is_that_of_its_turns(spans: list[tuple[int, int]]) -> None:
     table = table_of(spans)
     for freq in (None, "1h"):
-        grouped = concurrency(table, by="session_id", freq=freq)
+        grouped = timing(table, by="session_id", freq=freq)
         for session_id, part in table.groupby("session_id"):
-            alone = concurrency(part, freq=freq)
+            alone = timing(part, freq=freq)
             mine = grouped[grouped["session_id"] == session_id].drop(columns="session_id").reset_index(drop=True)
             pd.testing.assert_frame_equal(mine, alone, check_freq=False)
-    merged = concurrency(table, by="session_id", top=1)
+    merged = timing(table, by="session_id", top=1)
     assert set(merged["session_id"]) <= {"s0", "s1", "s2", "other"}
     half = START + timedelta(seconds=15_000)
-    expected = concurrency(table[table["asked_at"] < half])
-    pd.testing.assert_frame_equal(concurrency(table, until=half), expected)
+    expected = timing(table[table["asked_at"] < half])
+    pd.testing.assert_frame_equal(timing(table, until=half), expected)

@@ -25,8 +25,7 @@ def test_a_number_is_no_length_of_time_and_no_instant(number: Any, tmp_path: Pat
     events, store = to_frame("events", []), ab.Store(tmp_path)
     lengths = {
         "period": lambda: ab.compare_periods(events, period=number),
-        "after": lambda: ab.idle_sessions(events, after=number),
-        "longer_than": lambda: ab.activity_gaps(events, longer_than=number),
+        "longer_than": lambda: ab.timing(events, "gaps", longer_than=number),
         "unanswered_after": lambda: ab.turns(events, unanswered_after=number),
     }
     for name, call in lengths.items():
@@ -114,7 +113,7 @@ ZONED: dict[str, Any] = {
     "activity": lambda tz: ab.activity(events_of(), "1D", tz=tz),
     "hour_of_week": lambda tz: ab.hour_of_week(events_of(), tz=tz),
     "latency": lambda tz: ab.latency(events_of(), freq="1D", tz=tz),
-    "concurrency": lambda tz: ab.concurrency(events_of(), freq="1D", tz=tz),
+    "concurrency": lambda tz: ab.timing(events_of(), freq="1D", tz=tz),
     "plot.latency": lambda tz: ab.plot.latency(events_of(), tz=tz).data,
     "plot.activity_heatmap": lambda tz: ab.plot.activity_heatmap(events_of(), tz=tz).data,
 }

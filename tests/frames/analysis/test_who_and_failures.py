@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
+from agentbook.frames.analysis.authors import authors
 from agentbook.frames.analysis.failures import FAILURE_COLUMNS, failures
-from agentbook.frames.analysis.initiators import initiators
 from agentbook.frames.analysis.timing import latency
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.parse.frame import FrameBuilder
@@ -80,7 +80,7 @@ def test_one_number_of_latency_puts_the_slowest_first() -> None:
 
 def test_who_used_what() -> None:
     table = table_of()
-    result = initiators(table)
+    result = authors(table)
     assert result["turns"].is_monotonic_decreasing
     for row in result.to_dict("records"):
         own = table[table["author_id"] == row["author_id"]]
@@ -88,10 +88,10 @@ def test_who_used_what() -> None:
         assert (row["sessions"], row["agents"]) == (own["session_id"].nunique(), own["agent"].nunique())
         assert (row["first_at"], row["last_at"]) == (own["asked_at"].min(), own["asked_at"].max())
         assert row["failed"] == (own["status"] == "failed").sum()
-    assert initiators(table, top=1).equals(result.head(1))
+    assert authors(table, top=1).equals(result.head(1))
     with pytest.raises(ValueError, match="top="):
-        initiators(table, top=0)
-    by_agent = initiators(table, by="agent", top=2)
+        authors(table, top=0)
+    by_agent = authors(table, by="agent", top=2)
     assert by_agent["turns"].sum() == len(table)
     assert "agents" not in by_agent
 
@@ -106,7 +106,7 @@ def test_names_and_tokens_of_who_asked_come_from_the_events() -> None:
     items = [*ask(0, ada), *ask(3, key), *ask(6, {**ada, "name": "Ada L."})]
     builder.add(json.dumps({"items": items}).encode(), {"session_id": "s"})
     frame = builder.finish()
-    assert rows(initiators(frame), "author", "turns", "tokens") == [("Ada L.", 2, 10), ("notebooks", 1, 5)]
+    assert rows(authors(frame), "author", "turns", "tokens") == [("Ada L.", 2, 10), ("notebooks", 1, 5)]
     assert turns(frame)["author"].to_list() == ["Ada", "notebooks", "Ada L."]
 
 

@@ -194,10 +194,10 @@ def test_what_was_zero_before_is_said_and_not_drawn() -> None:
 def test_who_asks_most_comes_first_and_the_rest_is_other() -> None:
     table = turns_of([12], author=["Ada", "Ada", "CI", None] * 3, author_id=["u1", "u1", "k1", "s1"] * 3)
     table["author_type"] = ["user", "user", "api_key", "schedule"] * 3
-    drawing = plot.initiators(table)
+    drawing = plot.authors(table)
     assert drawing.text == "12 turns of 3 authors. Most: Ada 6, CI 3, s1 3."
-    assert drawing.data.equals(ab.initiators(table))
-    few = plot.initiators(table, top=1)
+    assert drawing.data.equals(ab.authors(table))
+    few = plot.authors(table, top=1)
     assert few.data["author_id"].to_list() == ["u1", "other", "other"]
     assert [(row["name"], row["kind"]) for row in _values(few)] == [
         *(("Ada", "user"), ("other", "api_key"), ("other", "schedule")),
@@ -207,7 +207,7 @@ def test_who_asks_most_comes_first_and_the_rest_is_other() -> None:
 
 def test_two_people_of_one_name_have_bars_of_their_own() -> None:
     table = turns_of([4], author="Ada", author_id=["0a1b2c3d4e", "9f8e7d6c5b"] * 2)
-    assert sorted(row["name"] for row in _values(plot.initiators(table))) == ["Ada (0a1b2c3d)", "Ada (9f8e7d6c)"]
+    assert sorted(row["name"] for row in _values(plot.authors(table))) == ["Ada (0a1b2c3d)", "Ada (9f8e7d6c)"]
 
 
 # -- waterfall --
@@ -290,9 +290,7 @@ def test_a_long_turn_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatc
 # -- all of them --
 
 
-@pytest.mark.parametrize(
-    "draw", [plot.latency, plot.failure_rate, plot.initiators], ids=lambda draw: str(draw.__name__)
-)
+@pytest.mark.parametrize("draw", [plot.latency, plot.failure_rate, plot.authors], ids=lambda draw: str(draw.__name__))
 def test_nothing_is_drawn_too(draw: Any) -> None:
     drawing = draw(ab.turns(events_of(0)))
     assert drawing.data.empty

@@ -254,11 +254,11 @@ def test_only_charts_are_listed_and_a_misspelt_name_is_corrected() -> None:
     assert dir(plot) == [
         *(
             "activity_heatmap",
+            "authors",
             "comparison",
             "credentials",
             "failure_rate",
             "failures",
-            "initiators",
             "latency",
         ),
         *("turn_timeline", "waterfall", "with_text"),

@@ -1,4 +1,4 @@
-"""How long turns take, and how many are in flight."""
+"""How long turns take, how many are in flight, and when nothing happens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..tabular import with_provenance
+from ...api.span import parse_length
+from ..tabular import events_of, with_provenance
 from .arguments import (
     groups_of,
     keep_top,
@@ -19,13 +20,22 @@ from .arguments import (
     require,
     rows_in,
     span_in,
+    warn_if_empty,
     with_instants,
     zone_in,
 )
 from .statistic import aggregate, check_stat
-from .turns import turns_of
+from .turns import ordered_events, turns, turns_of
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
+# What `timing` finds: its columns, and which of the arguments that not all take.
+_COLUMNS = {
+    "concurrency": ("at", "in_flight", "period", "most", "mean"),
+    "gaps": ("session_id", "begins_at", "ends_at", "gap_s"),
+    "idle": ("session_id", "last_at", "idle_s", "last_status"),
+}
+_TAKES = {"concurrency": ("freq",), "gaps": ("longer_than",), "idle": ("longer_than", "as_of")}
+_LONGER_THAN = {"gaps": "30min", "idle": "7D"}
 
 
 def latency(
@@ -126,9 +136,12 @@ def latency(
     return with_provenance(result, table, "latency", **span.details())
 
 
-def concurrency(
+def timing(
     data: Any,
+    what: str = "concurrency",
     *,
+    longer_than: str | pd.Timedelta | None = None,
+    as_of: Any = None,
     by: str | list[str] | None = None,
     freq: str | None = None,
     tz: str | tzinfo | None = None,
@@ -136,42 +149,60 @@ def concurrency(
     until: Any = None,
     top: int | None = None,
 ) -> pd.DataFrame:
-    """Turns in flight: asked and not yet closed.
+    """Turns in flight, pauses within sessions, or sessions that are idle.
 
     Parameters
     ----------
     data : DataFrame, Listing, History, or any other table
-        Events, or the result of `turns`. Turns without both times are left out;
-        ``attrs["agentbook"]["endless"]`` counts them.
+        Events; for ``"concurrency"`` also the result of `turns`. Turns without both
+        times are left out there; ``attrs["agentbook"]["endless"]`` counts them.
+    what : {"concurrency", "gaps", "idle"}
+        Turns that are asked and not yet closed (default); pauses between the events of
+        a session, the longest first; or sessions without recent events, the longest
+        idle first.
+    longer_than : str or Timedelta, optional
+        Shorter gaps, or sessions that are idle for less, are left out. Default: 30
+        minutes, or 7 days for ``"idle"``.
+    as_of : datetime, optional
+        Of ``"idle"``, the time up to which it is counted. Default: as for `turns`.
     by : str or list of str, optional
-        Columns of the turns to group by, such as ``"agent"``: the turns in flight of
-        each group.
+        Columns to group by, such as ``"agent"``: those of the turns, of the event after
+        the pause, or the last value of each session.
     freq : str, optional
-        None (default) returns a row per change; a period such as ``"1h"`` a row per
-        period.
+        Of ``"concurrency"``: None (default) returns a row per change; a period such as
+        ``"1h"`` a row per period.
     tz : str or tzinfo, optional
         Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
         of the history, else UTC.
-    since, until : str, datetime or Timedelta, optional
-        Turns asked from `since` on and before `until`: instants with a time zone, dates
-        (midnight in `tz`), or lengths of time such as ``"30d"`` before the data were
-        loaded.
+    since, until : str, datetime, date or Timedelta, optional
+        Only turns asked, events, or sessions whose last event is from `since` on and
+        before `until`: instants with a time zone, dates (midnight in `tz`), or lengths
+        of time such as ``"30d"`` before the data were loaded.
     top : int, optional
-        Number of groups to keep apart: those with the most closed turns. The others
-        together are ``"other"``. Default: all.
+        Number of groups to keep apart: those with the most turns, pauses or sessions.
+        The others together are ``"other"``. Default: all.
 
     Returns
     -------
     DataFrame
-        By group: ``at`` (datetime64[us, UTC]) and ``in_flight`` (int64, from that time
-        on). With `freq`, by period: ``period`` (datetime64[us, tz]), the group,
-        ``most`` (int64) and ``mean`` (float64, weighted by time). A turn that closes
-        when another one is asked does not overlap it.
+        ``"concurrency"``, by group: ``at`` (datetime64[us, UTC]) and ``in_flight``
+        (int64, from that time on). With `freq`, by period: ``period``
+        (datetime64[us, tz]), the group, ``most`` (int64) and ``mean`` (float64,
+        weighted by time). A turn that closes when another one is asked does not overlap
+        it.
+
+        ``"gaps"``: the columns of `by`, ``session_id`` (str), ``begins_at`` and
+        ``ends_at`` (datetime64[us, UTC], `created_at` of the events before and after
+        the pause), ``gap_s`` (float64, seconds).
+
+        ``"idle"``: the columns of `by`, ``session_id`` (str), ``last_at``
+        (datetime64[us, UTC], the last event), ``idle_s`` (float64, seconds),
+        ``last_status`` (category, status of the last turn).
 
     Raises
     ------
     ValueError
-        If a column is missing, or an argument is invalid.
+        If a column is missing (the message names it), or an argument is invalid.
 
     Notes
     -----
@@ -185,22 +216,72 @@ def concurrency(
     ...     "replied_at": ["2026-10-03T08:00:03Z", "2026-10-03T08:00:02Z"]})
     >>> for column in ("asked_at", "replied_at"):
     ...     table[column] = pd.to_datetime(table[column])
-    >>> concurrency(table)["in_flight"].to_list()
+    >>> timing(table)["in_flight"].to_list()
     [1, 2, 1, 0]
-    >>> concurrency(table, by="agent", freq="1h")[["agent", "most"]].values.tolist()
+    >>> timing(table, by="agent", freq="1h")[["agent", "most"]].values.tolist()
     [['a', 1], ['b', 1]]
+    >>> pauses = timing(events, "gaps", longer_than="1s")
+    >>> bool(pauses["gap_s"].is_monotonic_decreasing)
+    True
+    >>> idle = timing(events, "idle", longer_than="1D", as_of="2100-01-01")
+    >>> bool((idle["idle_s"] > 86_400).all())
+    True
     """
-    table = turns_of(data, caller="concurrency")
-    tz = zone_in(tz, table)
-    groups = groups_of(by, "at", "in_flight", "period", "most", "mean", caller="concurrency", frame=table)
-    require(table, "asked_at", "replied_at", caller="concurrency")
-    table = with_instants(table, "asked_at", "replied_at", caller="concurrency")
-    span = span_in(table, "asked_at", since, until, tz=tz)
-    table = rows_in(span, table, table["asked_at"], caller="concurrency")
-    closed = table[table["asked_at"].notna() & table["replied_at"].notna()]
-    endless = len(table) - len(closed)
-    closed = keep_top(closed[closed["replied_at"] > closed["asked_at"]], groups, top, caller="concurrency")
+    if what not in _TAKES:
+        raise ValueError(f"timing has no what={what!r}: choose one of {', '.join(map(repr, _TAKES))}.")
+    given = {"longer_than": longer_than, "as_of": as_of, "freq": freq}
+    if unused := [name for name, value in given.items() if value is not None and name not in _TAKES[what]]:
+        raise ValueError(f"timing has no {unused[0]}= for {what!r}: leave it out.")
+    counts_turns = what == "concurrency"
+    frame = turns_of(data, caller="timing") if counts_turns else events_of(data, caller="timing")
+    groups, tz = groups_of(by, *_COLUMNS[what], caller="timing", frame=frame), zone_in(tz, frame)
+    if counts_turns:
+        require(frame, "asked_at", "replied_at", caller="timing")
+        frame = with_instants(frame, "asked_at", "replied_at", caller="timing")
+        span = span_in(frame, "asked_at", since, until, tz=tz)
+        frame = rows_in(span, frame, frame["asked_at"], caller="timing")
+        closed = frame[frame["asked_at"].notna() & frame["replied_at"].notna()]
+        endless = len(frame) - len(closed)
+        closed = keep_top(closed[closed["replied_at"] > closed["asked_at"]], groups, top, caller="timing")
+        result = _concurrency(closed, groups, freq, tz)
+        return with_provenance(result, frame, "timing", endless=endless, **span.details())
+    shortest = parse_length(_LONGER_THAN[what] if longer_than is None else longer_than, "longer_than")
+    warn_if_empty(frame, caller="timing")
+    rows = ordered_events(frame, caller="timing")
+    span = span_in(rows, "created_at", since, until, tz=tz)
+    if what == "gaps":
+        result = _gaps(rows_in(span, rows, rows["created_at"], caller="timing"), groups)
+    else:
+        result = _idle(frame, rows, groups, as_of)
+        result = rows_in(span, result, result["last_at"], caller="timing")
+    seconds = "gap_s" if what == "gaps" else "idle_s"
+    result = keep_top(result[result[seconds] > shortest.total_seconds()], groups, top, caller="timing")
+    result = result.sort_values(seconds, ascending=False, kind="stable", ignore_index=True)
+    return with_provenance(result, frame, "timing", **span.details())
 
+
+def _gaps(rows: pd.DataFrame, groups: list[str]) -> pd.DataFrame:
+    dated = rows[rows["created_at"].notna()]
+    before, after = dated.groupby("session_id", sort=False)["created_at"].shift(), dated["created_at"]
+    result = dated[[*groups, "session_id"]].assign(begins_at=before, ends_at=after)
+    return result.assign(gap_s=(after - before).dt.total_seconds())
+
+
+def _idle(events: pd.DataFrame, rows: pd.DataFrame, groups: list[str], as_of: Any) -> pd.DataFrame:
+    table = turns(events, as_of=as_of)
+    now = pd.Timestamp(table.attrs["agentbook"]["as_of"] or "NaT")
+    by_session = rows.groupby("session_id", sort=False)
+    result = by_session["created_at"].max().rename("last_at").reset_index()
+    for position, name in enumerate(groups):
+        result.insert(position, name, by_session[name].last().array)
+    last = table.groupby("session_id", sort=False)["status"].last()
+    return result.assign(
+        idle_s=(now - result["last_at"]).dt.total_seconds(),
+        last_status=result["session_id"].map(last).astype(table["status"].dtype),
+    )
+
+
+def _concurrency(closed: pd.DataFrame, groups: list[str], freq: str | None, tz: str) -> pd.DataFrame:
     def measure(part: pd.DataFrame) -> pd.DataFrame:
         steps = _steps(part)
         return steps if freq is None else _per_period(steps, freq, tz)
@@ -208,7 +289,7 @@ def concurrency(
     frame = _by_group(closed, groups, measure)
     if freq is not None and groups:
         frame = frame[["period", *frame.columns.drop("period")]].sort_values("period", kind="stable", ignore_index=True)
-    return with_provenance(frame, table, "concurrency", endless=endless, **span.details())
+    return frame
 
 
 def _by_group(rows: pd.DataFrame, groups: list[str], measure: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:

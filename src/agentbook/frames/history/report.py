@@ -24,9 +24,9 @@ from ..._files import atomic_write, file_path
 from ..._text import visible
 from ...api.errors import EmptyWarning
 from ..analysis.arguments import local_text
+from ..analysis.authors import authors
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
-from ..analysis.initiators import initiators
 from ..analysis.timing import latency as latency_table
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency
@@ -137,7 +137,7 @@ def _tables(history: Frames) -> Iterator[str]:
     yield table_html(_by_group(turns, "agent"), "Agents")
     yield table_html(_by_group(turns, "workspace"), "Workspaces")
     asked = ["author", "author_type", "sessions", "agents", "turns", "answered", "failed", "tokens", "last_at"]
-    yield table_html(initiators(turns)[asked], "People and keys", tz=tz)
+    yield table_html(authors(turns)[asked], "People and keys", tz=tz)
     failed = failure_table(turns).assign(share=lambda table: (100 * table["share"]).round(1))
     failed = failed.rename(columns={"share": "% of all"})
     yield table_html(

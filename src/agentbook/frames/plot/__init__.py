@@ -8,7 +8,7 @@ chart                 what it shows
 `failures`            failed turns by kind
 `failure_rate`        the share of turns that failed, over time
 `comparison`          what changed between two spans, by group
-`initiators`          turns by who asked
+`authors`             turns by who asked
 `turn_timeline`       the turns of a session and their subtasks
 `waterfall`           the steps of one turn
 `credentials`         credentials by worst finding
@@ -25,7 +25,7 @@ vl-convert), which is imported when the first one is drawn.
 from typing import Any
 
 from ..._text import missing_attribute
-from .bars import credentials, failures, initiators
+from .bars import authors, credentials, failures
 from .changes import comparison
 from .chart import with_text
 from .over_time import failure_rate, latency
@@ -34,11 +34,11 @@ from .session import turn_timeline, waterfall
 
 __all__ = [
     "activity_heatmap",
+    "authors",
     "comparison",
     "credentials",
     "failure_rate",
     "failures",
-    "initiators",
     "latency",
     "turn_timeline",
     "waterfall",

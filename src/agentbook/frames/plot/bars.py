@@ -8,10 +8,10 @@ import pandas as pd
 
 from ...api.span import zone
 from ..analysis.arguments import OTHER, keep_top, require, warns_once, zone_in
+from ..analysis.authors import authors as author_table
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import SEVERITIES
-from ..analysis.initiators import initiators as initiator_table
 from ..analysis.turns import tell_apart
 from ..tabular import frame_of
 from .chart import Chart, with_text
@@ -168,7 +168,7 @@ _SHOWN = ("turns", "answered", "failed", "sessions", "agents")
 
 
 @warns_once
-def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20) -> Chart:
+def authors(data: Any, *, since: Any = None, until: Any = None, top: int = 20) -> Chart:
     """Turns by the author of the question: keys, people and others.
 
     Parameters
@@ -185,7 +185,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
     Returns
     -------
     Chart
-        `data` is the table of `agentbook.initiators`; the others are one row per kind.
+        `data` is the table of `agentbook.authors`; the others are one row per kind.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
     ...     "turn": [1, 2], "session_id": "s", "status": "answered",
     ...     "author_id": "k1", "author_type": "api_key",
     ...     "asked_at": pd.to_datetime(["2026-10-03T08:00Z", "2026-10-04T08:00Z"])})
-    >>> initiators(table)
+    >>> authors(table)
     2 turns of 1 author. Most: k1 2.
     """
     table = turns_within(
@@ -215,12 +215,12 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
         "status",
         since=since,
         until=until,
-        caller="plot.initiators",
+        caller="plot.authors",
     )
-    everyone, tz = initiator_table(table), zone_in(None, table)
+    everyone, tz = author_table(table), zone_in(None, table)
     # The rest share an id, and therefore one row of the table per kind.
-    merged = keep_top(table[table["asked_at"].notna()], ["author_id"], top, caller="plot.initiators")
-    rows = initiator_table(merged)
+    merged = keep_top(table[table["asked_at"].notna()], ["author_id"], top, caller="plot.authors")
+    rows = author_table(merged)
     names = _names(rows)
     order = [name for name in dict.fromkeys(names) if name != OTHER] + ([OTHER] if OTHER in set(names) else [])
     shown = rows[[name for name in _SHOWN if name in rows]].assign(

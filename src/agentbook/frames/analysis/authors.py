@@ -17,7 +17,7 @@ _COLUMNS = (
 )
 
 
-def initiators(
+def authors(
     data: Any,
     *,
     by: str | list[str] | None = None,
@@ -75,20 +75,18 @@ def initiators(
 
     Examples
     --------
-    >>> table = initiators(events)
+    >>> table = authors(events)
     >>> int(table["turns"].sum()) == int(ab.turns(events)["asked_at"].notna().sum())
     True
     """
-    table = turns_of(data, caller="initiators")
-    groups = groups_of(by, *_COLUMNS, caller="initiators", frame=table)
-    require(table, "session_id", "asked_at", "status", *AUTHOR, caller="initiators")
-    table = with_instants(table, "asked_at", caller="initiators")
+    table = turns_of(data, caller="authors")
+    groups = groups_of(by, *_COLUMNS, caller="authors", frame=table)
+    require(table, "session_id", "asked_at", "status", *AUTHOR, caller="authors")
+    table = with_instants(table, "asked_at", caller="authors")
     span = span_in(table, "asked_at", since, until)
-    rows = (
-        rows_in(span, table, table["asked_at"], caller="initiators").dropna(subset="asked_at").sort_values("asked_at")
-    )
+    rows = rows_in(span, table, table["asked_at"], caller="authors").dropna(subset="asked_at").sort_values("asked_at")
     if groups:
-        rows = keep_top(rows, groups, top, caller="initiators")
+        rows = keep_top(rows, groups, top, caller="authors")
     grouped = rows.assign(answered=rows["status"] == "answered", failed=rows["status"] == "failed").groupby(
         [*AUTHOR, *groups], observed=True, dropna=False
     )
@@ -106,7 +104,7 @@ def initiators(
         result["tokens"] = grouped["tokens"].sum(min_count=1)
     result = result.reset_index().sort_values("turns", ascending=False, kind="stable", ignore_index=True)
     if top is not None and not groups:
-        require_top(top, caller="initiators")
+        require_top(top, caller="authors")
         result = result.head(top)
     names = [*AUTHOR, *groups, *(name for name in _COLUMNS[2:] if name in result)]
-    return with_provenance(result[names], table, "initiators", **span.details())
+    return with_provenance(result[names], table, "authors", **span.details())
