@@ -256,7 +256,7 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_there_are_few_public_names() -> None:
-    """Of 66 at most, five come: paths, loops, reading_list, failure_modes, compare_groups."""
+    """66 at most, with `paths`, `loops` and three others that come."""
     assert len(agentbook.__all__) == len(set(agentbook.__all__)) <= 61
 
 

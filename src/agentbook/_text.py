@@ -204,6 +204,17 @@ def shorten(text: str, length: int = MAX_TITLE) -> str:
     return f"{cut.rstrip('.,;: ')}…"
 
 
+def count_text(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    Examples
+    --------
+    >>> count_text(1, "turn"), count_text(2000, "turn")
+    ('1 turn', '2,000 turns')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def seconds(value: float) -> str:
     """A duration for people: ``0.4 s``, ``12 s``, ``3 min 5 s``.
 

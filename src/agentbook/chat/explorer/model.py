@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._text import around, title
-from ...frames.plot.style import count_text
+from ..._text import around, count_text, title
 from ..html.sanitize import visible
 from .columns import NO_TIME, Integers, TurnColumns, local_times, read_columns
 from .conversation import OpenedConversation, open_conversation

@@ -22,11 +22,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..._text import visible
+from ..._text import count_text, visible
 from ...api.record import UNREADABLE, read_value
 from ...events.turns import opens_turn
 from ..export import unescaped
-from ..history.frames import count_text
 from ..history.history import History
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
@@ -288,7 +287,7 @@ class _Reading:
             builder.finish(provenance if name == "events" else None) for name, builder in self._builders.items()
         )
         events["at"] = events["at"].where(events["created_at"].notna())
-        missing = {count_text(self.problem.count, "problems"): "ab.load_problems(history) lists them"}
+        missing = {count_text(self.problem.count, "problem"): "ab.load_problems(history) lists them"}
         return History(
             events, lists[0], agents=lists[1], workspaces=lists[2], account=", ".join(self.names),
             missing=missing if self.problem.count else None, tz=tz,

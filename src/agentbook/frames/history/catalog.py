@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..._text import nearest
+from ..._text import count_text, nearest
 from ...api.calls import Call, ListCall, Reply, ref
 from ...api.connection import Connection
 from ...api.endpoints import agents as agents_endpoint
@@ -32,7 +32,6 @@ from ..export import to_arrow
 from ..load.loader import MAX_CONCURRENCY, Loader, Progress
 from ..parse.frame import to_frame, to_pandas
 from ..parse.schemas import STR
-from .frames import count_text
 
 RESOURCES = ("workspaces", "sessions", "agents", "credentials")
 WINDOW = 200  # sessions per workspace that are read again, the latest change first
@@ -262,7 +261,7 @@ class CatalogLoad:
         others = self._fetch("unlisted agents", "agents", singles, bar)
         unreadable = [error for key in unlisted if (error := others.loads[key].error) is not None]
         if unreadable:
-            reason = f"{count_text(len(unreadable), 'agents')} of sessions cannot be read: {unreadable[0]}"
+            reason = f"{count_text(len(unreadable), 'agent')} of sessions cannot be read: {unreadable[0]}"
             self._missing.setdefault("agents", reason)
         return concat([agents, others.frame(key for key in unlisted if others.loads[key].error is None)])
 

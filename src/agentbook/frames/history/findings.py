@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from ..._text import clip
+from ..._text import clip, count_text
 from ..analysis.arguments import local_text
 from ..analysis.comparison import compare_periods
 from ..analysis.failures import failures
 from ..analysis.findings import credential_findings
-from .frames import Frames, count_text
 
 Kind = Literal["look", "note", "fine"]
 _LONGEST = pd.Timedelta("7D")  # the longest period that is compared with the one before
@@ -33,7 +32,7 @@ class Finding:
     text: str
 
 
-def findings(history: Frames) -> list[Finding]:
+def findings(history: Any) -> list[Finding]:
     """What stands out, the most important first.
 
     Agents that became slower by more than noise, failed turns by kind, questions
@@ -51,7 +50,7 @@ def findings(history: Frames) -> list[Finding]:
     return sorted(rows, key=lambda finding: order[finding.kind])
 
 
-def _volume(history: Frames) -> Iterator[Finding]:
+def _volume(history: Any) -> Iterator[Finding]:
     turns = history.turns
     if turns.empty:
         yield Finding("note", "There are no turns.")
@@ -61,12 +60,12 @@ def _volume(history: Frames) -> Iterator[Finding]:
     people = turns["author_id"].nunique()
     yield Finding(
         "note",
-        f"{count_text(len(turns), 'turns')} in {count_text(turns['session_id'].nunique(), 'sessions')}, asked by {people:,} "
+        f"{count_text(len(turns), 'turn')} in {count_text(turns['session_id'].nunique(), 'session')}, asked by {people:,} "
         f"{'person or key' if people == 1 else 'people or keys'}: {', '.join(parts)}.",
     )
 
 
-def _speed(history: Frames) -> Iterator[Finding]:
+def _speed(history: Any) -> Iterator[Finding]:
     turns = history.turns
     moments = turns["asked_at"].dropna()
     if moments.empty:
@@ -85,8 +84,8 @@ def _speed(history: Frames) -> Iterator[Finding]:
         yield Finding(
             "look" if slower else "fine",
             f"{row.agent} answers {'more slowly' if slower else 'faster'}: median {row.before:.3g} s before, "
-            f"{row.after:.3g} s now ({row.ratio:.2g} times as long), comparing {days}; {count_text(row.n, 'turns')} of "
-            f"{count_text(row.sessions, 'sessions')}, p = {row.p_holm:.2g}.",
+            f"{row.after:.3g} s now ({row.ratio:.2g} times as long), comparing {days}; {count_text(row.n, 'turn')} of "
+            f"{count_text(row.sessions, 'session')}, p = {row.p_holm:.2g}.",
         )
     if (table.dropna(subset=["before", "after"])["sessions"] < _FEW).all():
         yield Finding("note", f"There are too few turns to tell whether an agent became slower, comparing {days}.")
@@ -97,7 +96,7 @@ def _speed(history: Frames) -> Iterator[Finding]:
 def _length_text(length: pd.Timedelta) -> str:
     hours = length / pd.Timedelta("1h")
     if hours < 2:
-        return count_text(max(1, round(60 * hours)), "minutes")
+        return count_text(max(1, round(60 * hours)), "minute")
     return f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} hours"
 
 
@@ -105,7 +104,7 @@ def _moment_text(preposition: str, moment: pd.Timestamp, tz: str) -> str:
     return "at an unknown time" if pd.isna(moment) else f"{preposition} {local_text(moment, tz)}"
 
 
-def _failed(history: Frames) -> Iterator[Finding]:
+def _failed(history: Any) -> Iterator[Finding]:
     table = failures(history.turns)
     rows: Iterator[Any] = table.head(_KINDS).itertuples()
     for row in rows:
@@ -114,14 +113,14 @@ def _failed(history: Frames) -> Iterator[Finding]:
         advice = "a retry may help" if says_more else row.advice
         yield Finding(
             "look",
-            f"{count_text(row.turns, 'turns')} ({100 * row.share:.1f} %) failed, most recently "
+            f"{count_text(row.turns, 'turn')} ({100 * row.share:.1f} %) failed, most recently "
             f"{_moment_text('on', row.last_at, history.tz)}: {cause}. What to do: {advice}.",
         )
     if table.empty and len(history.turns):
         yield Finding("fine", "No turn failed.")
 
 
-def _unanswered(history: Frames) -> Iterator[Finding]:
+def _unanswered(history: Any) -> Iterator[Finding]:
     turns = history.turns[history.turns["status"] == "unanswered"]
     if turns.empty:
         if len(history.turns):
@@ -137,7 +136,7 @@ def _unanswered(history: Frames) -> Iterator[Finding]:
     )
 
 
-def _credentials(history: Frames) -> Iterator[Finding]:
+def _credentials(history: Any) -> Iterator[Finding]:
     if history.credentials.empty:
         return
     table = credential_findings(history.credential_report)

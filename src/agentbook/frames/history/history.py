@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..._text import nearest, one_line, safe_repr
+from ..._text import count_text, nearest, one_line, safe_repr
 from ...api.span import Span, normalize, zone
 from ..analysis.arguments import local_text, require, rows_in, span_in, with_advice, zone_in
 from ..analysis.credentials import credential_report
@@ -25,8 +25,7 @@ from ..parse.frame import to_frame
 from ..parse.schemas import STR
 from ..tabular import frame_of
 from .catalog import look_up, refs_of
-from .frames import RESTRICTED, count_text
-from .report import write_report
+from .report import RESTRICTED, write_report
 
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
 NAMES = (
@@ -388,7 +387,9 @@ class History:
 
     @safe_repr
     def __repr__(self) -> str:
-        counts = ", ".join(count_text(len(getattr(self, name)), name) for name in _FRAMES if name != "turns")
+        counts = ", ".join(
+            count_text(len(getattr(self, name)), name.removesuffix("s")) for name in _FRAMES if name != "turns"
+        )
         incomplete = "" if self.complete else f"; incomplete: {', '.join(list(self.missing)[:3])}"
         hint = f"; {self.hint}" if self.hint else ""
         return f"<History of {self.title}: {counts}{incomplete}{hint}>"

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ..._files import atomic_write, file_path
-from ..._text import visible
+from ..._text import count_text, visible
 from ...api.errors import EmptyWarning
 from ..analysis.arguments import local_text
 from ..analysis.authors import authors
@@ -31,8 +31,11 @@ from ..analysis.timing import latency as latency_table
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency
 from .findings import findings
-from .frames import RESTRICTED, Frames, count_text
 
+RESTRICTED = (
+    "An account key never sees workspaces that are restricted to their members. They are part of this history only if "
+    "the credential is a member's."
+)
 _ROWS = 20  # of a table
 _TEXT = 200  # characters of a text in a cell
 _SHORT = 24  # characters of a text that need no wide column
@@ -40,7 +43,7 @@ _LABELS = {"look": "Look", "note": "Note", "fine": "Fine"}
 _TOP = 8  # agents with a line of their own
 
 
-def write_report(history: Frames, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write_report(history: Any, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the report; see `History.report`."""
     target = file_path(path, "History.report")
     if target.suffix.lower() not in (".html", ".htm"):
@@ -56,14 +59,14 @@ def write_report(history: Frames, path: str | os.PathLike[str], title: str | Non
     return target
 
 
-def report_html(history: Frames, title: str | None = None) -> str:
+def report_html(history: Any, title: str | None = None) -> str:
     """The report as an HTML page."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyWarning)  # the page itself says what is empty
         return visible(_page(history, title))
 
 
-def _page(history: Frames, title: str | None) -> str:
+def _page(history: Any, title: str | None) -> str:
     template = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
     # Workspaces and agents are those of the sessions: an account may have others.
     sessions = history.sessions
@@ -71,7 +74,7 @@ def _page(history: Frames, title: str | None) -> str:
         "workspaces": sessions["workspace_id"].nunique(), "sessions": len(sessions), "turns": len(history.turns),
         "events": len(history.events), "agents": sessions["agent_id"].nunique(),
     }  # fmt: skip
-    counts = ", ".join(count_text(number, name) for name, number in numbers.items())
+    counts = ", ".join(count_text(number, name.removesuffix("s")) for name, number in numbers.items())
     loaded = history.events.attrs.get("agentbook", {}).get("loaded_at")
     loaded_at = local_text(loaded, history.tz) if loaded else "an unknown time"
     now = local_text(datetime.now(UTC), history.tz, "%Y-%m-%d at %H:%M")
@@ -85,7 +88,7 @@ def _page(history: Frames, title: str | None) -> str:
     )
 
 
-def _findings(history: Frames) -> str:
+def _findings(history: Any) -> str:
     items = [
         f'<li class="{finding.kind}"><b>{_LABELS[finding.kind]}</b>{escape(finding.text)}</li>'
         for finding in findings(history)
@@ -97,7 +100,7 @@ def _findings(history: Frames) -> str:
 # -- pictures ----------------------------------------------------------------------
 
 
-def _figures(history: Frames) -> Iterator[str]:
+def _figures(history: Any) -> Iterator[str]:
     turns = history.turns
     charts: list[Callable[[], Any]] = []
     if len(history.events):
@@ -132,7 +135,7 @@ def _figure(chart: Any) -> str:
 # -- tables ------------------------------------------------------------------------
 
 
-def _tables(history: Frames) -> Iterator[str]:
+def _tables(history: Any) -> Iterator[str]:
     turns, tz = history.turns, history.tz
     yield table_html(_by_group(turns, "agent"), "Agents")
     yield table_html(_by_group(turns, "workspace"), "Workspaces")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..._text import count_text
 from ...api.span import zone
 from ..analysis.arguments import OTHER, keep_top, require, warns_once, zone_in
 from ..analysis.authors import authors as author_table
@@ -24,7 +25,6 @@ from .style import (
     Marks,
     altair,
     clock_text,
-    count_text,
     group_labels,
     join_names,
     styled,

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..._text import count_text
 from ...api.span import zone
 from ..analysis.arguments import group_of, require, zone_in
 from ..analysis.clusters import holm, levels, p_value
 from ..analysis.comparison import compare_periods, is_share
 from ..tabular import frame_of, part_of
 from .chart import Chart, with_text
-from .style import BAD, COLOURS, INK, Marks, altair, count_text, group_labels, join_names, styled, tooltip
+from .style import BAD, COLOURS, INK, Marks, altair, group_labels, join_names, styled, tooltip
 
 MAX_LINES = 40
 _COMPARED = {"metric", "before", "after", "ratio", "z"}

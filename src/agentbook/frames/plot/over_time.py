@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..._text import count_text
 from ..analysis.arguments import warns_once, zone_in
 from ..analysis.failures import FAILURE_COLUMNS, failures
 from ..analysis.statistic import check_stat, quantile_of
@@ -19,7 +20,6 @@ from .style import (
     Marks,
     altair,
     clock_text,
-    count_text,
     default_period,
     group_channels,
     group_labels,

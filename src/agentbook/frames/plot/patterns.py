@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import Any
 
+from ..._text import count_text
 from ..analysis.activity import WEEKDAYS, hour_of_week
 from ..tabular import frame_of
 from .chart import Chart, with_text
@@ -14,7 +15,6 @@ from .style import (
     INK,
     Marks,
     altair,
-    count_text,
     styled,
     tooltip,
 )

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..._text import count_text
 from ..analysis.arguments import require, with_instants
 from ..analysis.steps import steps as steps_of
 from ..analysis.turns import STATUSES, assign_turns, read_events, turns
 from ..tabular import frame_of
 from .chart import Chart, with_text
 from .inputs import one_session, turn_labels
-from .style import BAD, COLOURS, GOOD, INK, Marks, altair, count_text, shortened, styled, tooltip
+from .style import BAD, COLOURS, GOOD, INK, Marks, altair, shortened, styled, tooltip
 
 MAX_TURNS = 200
 MAX_BARS = 4_000

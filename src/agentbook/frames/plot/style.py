@@ -6,15 +6,12 @@ one drawing serves light and dark themes.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -39,7 +36,6 @@ ROW = "_row"  # the number of a mark's row, which identifies what was clicked
 _SHOWN_CHARACTERS = 80
 _CLOCK = {"hours": "%H:%M", "minutes": "%H:%M"}  # Vega's own are "07 PM" and "07:45"
 _LINE_LENGTH, _LINE_WIDTH = 70, 420  # of a sentence in place of a chart: characters, pixels
-_GRAMMAR = "rfc3987_syntax"
 _LABELS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"}
 CONFIG = {
     "background": "transparent",
@@ -60,33 +56,11 @@ def altair() -> Any:
     try:
         if find_spec("vl_convert") is None:
             raise ModuleNotFoundError("No module named 'vl_convert'")
-        with _deferred_grammar():
-            return import_module("altair")
+        return import_module("altair")
     except ImportError as missing:
         raise ImportError(
             f"Charts need Altair and vl-convert ({missing}). Install them with: pip install altair vl-convert-python"
         ) from missing
-
-
-@contextlib.contextmanager
-def _deferred_grammar() -> Iterator[None]:
-    """Make jsonschema, which Altair imports, build its IRI grammar only when needed.
-
-    If it is built at import, as happens with JupyterLab's dependencies, it takes two
-    thirds of the time to import Altair: 2 s (jsonschema 4.26, rfc3987-syntax 1.1).
-    Charts contain no IRIs.
-    """
-    if _GRAMMAR in sys.modules or "jsonschema" in sys.modules or find_spec(_GRAMMAR) is None:
-        yield
-        return
-    lazy_module = ModuleType(_GRAMMAR)
-    vars(lazy_module)["is_valid_syntax"] = lambda *args: import_module(_GRAMMAR).is_valid_syntax(*args)
-    sys.modules[_GRAMMAR] = lazy_module
-    try:
-        yield
-    finally:
-        if sys.modules.get(_GRAMMAR) is lazy_module:
-            del sys.modules[_GRAMMAR]
 
 
 class Marks:
@@ -185,17 +159,6 @@ def join_names(names: Sequence[str], limit: int = 3) -> str:
     """
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
-
-
-def count_text(n: int, noun: str) -> str:
-    """A count with its noun.
-
-    Examples
-    --------
-    >>> count_text(2000, "turn")
-    '2,000 turns'
-    """
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 def time_axis(tz: str) -> Any:
