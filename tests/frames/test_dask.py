@@ -21,6 +21,7 @@ from agentbook.frames.store.store import Store
 from benchmarks.wire import Platform
 from support.fake_platform.core import START_MS, event_id
 from support.fake_platform.over_http import HttpPlatform
+from support.s3 import bucket as bucket
 
 pytestmark = pytest.mark.skipif(
     not (find_spec("dask") and find_spec("distributed")), reason="Dask is not installed: pip install 'agentbook[dask]'"
@@ -196,11 +197,13 @@ def served() -> Iterator[Platform]:
         yield platform
 
 
-def test_another_process_gives_the_same_and_the_key_does_not_travel(served: Platform, tmp_path: Path) -> None:
+def test_another_process_gives_the_same_and_the_key_does_not_travel(
+    bucket: str, served: Platform, tmp_path: Path
+) -> None:
     script = tmp_path / "cluster.py"
     script.write_text(CLUSTER)
     done = subprocess.run(
-        [sys.executable, str(script), served.base_url, ",".join(served.sessions), str(tmp_path / "store")],
+        [sys.executable, str(script), served.base_url, ",".join(served.sessions), f"{bucket}/store"],
         env={**os.environ, "AGENTBOOK_API_KEY": f"id:{SECRET}"}, capture_output=True, text=True, timeout=280, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

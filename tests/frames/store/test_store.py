@@ -28,6 +28,7 @@ from frames.accounts import Account, busy_account
 from frames.stored import DAY, everything, plain_rows, three_days
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
+from support.s3 import bucket as bucket
 
 
 @pytest.fixture
@@ -260,27 +261,29 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     assert plain_rows(path) == everything(platform)
 
 
-def test_a_store_may_lie_anywhere_fsspec_goes(
-    platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("fsspec", reason="fsspec is not installed")
-    client, store = platform.client(), Store(f"memory://{tmp_path.name}/store")
+def test_a_store_may_lie_in_a_bucket(bucket: str, platform: HttpPlatform) -> None:
+    client, store = platform.client(), Store(f"{bucket}/store")
     for session in platform.sessions:
         store.sync(client, session)
     assert store.compact() == (5, 1)
     assert store.sync(client).events == 0
-    assert sorted(store.events()["id"]) == everything(platform)
-    monkeypatch.chdir(tmp_path)
-    local = Store(f"file://{tmp_path}/local")
+    again = Store(f"{bucket}/store")
+    assert sorted(again.events()["id"]) == everything(platform)
+    assert again.query("SELECT count(*) AS n FROM events")["n"].item() == 60
+    with pytest.raises(StoreError, match=r"no-bucket.*cannot be written"):
+        Store("s3://no-bucket/store").sync(client, "s0")
+
+
+def test_a_store_may_be_named_by_an_address(platform: HttpPlatform, tmp_path: Path) -> None:
+    local, client = Store(f"file://{tmp_path}/local"), platform.client()
     local.sync(client, "s0")
     assert Store(tmp_path / "local").sessions == ["s0"]
     with pytest.raises(StoreError, match="cannot be opened"):
         Store("nosuchprotocol://x")
 
 
-def test_a_second_writer_of_a_store_without_locks_is_noticed(platform: HttpPlatform, tmp_path: Path) -> None:
-    pytest.importorskip("fsspec", reason="fsspec is not installed")
-    path = f"memory://{tmp_path.name}/store"
+def test_a_second_writer_of_a_store_without_locks_is_noticed(bucket: str, platform: HttpPlatform) -> None:
+    path = f"{bucket}/busy"
 
     def meanwhile(request: httpx.Request) -> httpx.Response:
         if not Store(path).sessions:

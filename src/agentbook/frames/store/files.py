@@ -270,7 +270,6 @@ class RemoteFolder(Folder):
 
     def write(self, name: str, data: Any) -> None:
         try:
-            self._fs.makedirs(self.path(name).rpartition("/")[0], exist_ok=True)
             self._fs.pipe_file(self.path(name), bytes(data))
         except Exception as error:
             raise self._unwritten(name, str(error)) from error
