@@ -22,7 +22,7 @@ import agentbook as ab
 import agentbook.frames
 from agentbook.frames.export import to_arrow
 from agentbook.frames.tabular import frame_of
-from frames.analysis.test_bad_input import same
+from frames.stored import same
 from support.fake_platform.core import event_id
 
 AS_OF = "2030-01-01"

@@ -7,7 +7,9 @@ from __future__ import annotations
 import itertools
 import json
 import zlib
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pandas as pd
@@ -262,3 +264,60 @@ def test_a_page_that_is_not_strict_json_is_read_wherever_its_members_stand(envel
     assert ab.load_events(client(), "s")["id"].tolist() == [event_id(0, 0)]
     assert client().sessions.events("s").to_pandas()["type"].tolist() == ["note"]
     assert [event["type"] for event in client().sessions.events("s", sort_by="id")] == ["note"]
+
+
+def test_ids_of_sessions_come_in_many_shapes() -> None:
+    first, second = (f"019a0b1c-0000-7000-8000-00000000000{n}" for n in "ab")
+    frame = pd.DataFrame({"id": [first, second], "workspace_id": "w", "full_name": None})
+    events = pd.DataFrame({"id": ["e1", "e2"], "session_id": [first, second]})
+    assert session_ids(None, pd.Series([first, None, second])) == [first, second], "as a column with nulls"
+    assert session_ids(None, frame.iloc[1]) == session_ids(None, events.iloc[1]) == [second]
+    assert session_ids(None, [frame.iloc[1], first, events.iloc[0]]) == [second, first]
+    assert session_ids(None, next(frame.itertuples())) == [first]
+    assert session_ids(None, UUID(first)) == session_ids(None, [UUID(first)]) == [first]
+    address = f"https://host/v1/sessions/{first.upper()}/events"
+    assert session_ids(None, [first.upper(), first, address, "S1", "s1"]) == [first, "S1", "s1"], (
+        "only UUIDs are the same"
+    )
+    assert session_ids(None, frame.assign(id=[first, first.upper()])) == [first]
+    with pytest.raises(TypeError, match=r"^sessions, item 1: Expected an id, a name or a record, not None"):
+        session_ids(None, [first, None])
+
+
+def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
+    session = "019a0b1c-0000-7000-8000-00000000000a"
+    platform = HttpPlatform({session: [event_id(n, n) for n in range(21)]})
+    assert len(ab.load_events(platform.client(), [session, session.upper()])) == 21
+    store = ab.Store(tmp_path)
+    store.sync(platform.client(), session)
+    assert len(store.events(session.upper())) == 21
+
+
+@pytest.mark.parametrize(
+    ("client", "message"),
+    [
+        (
+            ab.AsyncClient("http://127.0.0.1:1/v1"),
+            r"not an AsyncClient: .* `await asyncio.to_thread\(%s, ab.connect\(\), ",
+        ),
+        (None, r"not None: pass the Client that ab\.connect\(\) returns first\."),
+        ("s", r"not a str: pass the Client that ab\.connect\(\) returns first\."),
+    ],
+)
+def test_what_is_no_client_is_said_before_anything_is_read(client: Any, message: str, tmp_path: Path) -> None:
+    calls = {
+        "ab.load_events": ab.load_events,
+        "ab.dask.load_events": ab.dask.load_events,
+        "store.sync": ab.Store(tmp_path).sync,
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{name} needs a Client, {message.replace('%s', name)}"):
+            call(client, ["s"])
+
+
+def test_problems_are_those_of_a_loaded_frame() -> None:
+    for wrong in (None, HttpPlatform({"s0": []}).client().sessions.events("s0"), [1]):
+        with pytest.raises(
+            TypeError, match=r"load_problems needs the DataFrame that was loaded, not a \w+: ab\.load_events"
+        ):
+            ab.load_problems(wrong)  # type: ignore[arg-type]

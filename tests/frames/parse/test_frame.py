@@ -17,6 +17,7 @@ import agentbook as ab
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from agentbook.frames.parse.schemas import SCHEMAS
 from frames.parse.pages import page
+from support.fake_platform.core import event_id
 
 SESSION = "019a0b1c-0000-7000-8000-00000000000a"
 EVENT = {
@@ -365,3 +366,29 @@ def test_a_value_that_is_nested_too_deeply_is_named_and_hides_only_itself() -> N
     assert [(problem["row"], problem["field"]) for problem in problems if problem["row"] is not None] == [
         (1, "content")
     ]
+
+
+def test_every_bad_item_is_a_row_or_a_problem() -> None:
+    good = {"id": event_id(1, 1), "type": "note", "created_at": "2026-10-03T08:15:00Z"}
+    items = [
+        good,
+        "malformed",
+        {},
+        {**good, "id": event_id(2, 2), "type": ["wrong"], "created_at": 7},
+        {**good, "id": event_id(3, 3), "created_at": "2026-10-03T10:15:00"},
+        {**good, "id": event_id(4, 4), "created_at": "2026-10-03T10:15:00+02:00"},
+        good,
+    ]
+    body = json.dumps({"items": items}).replace('"malformed"', "NaN")
+    frame = to_frame("events", [body.encode()], context={"session_id": "s"})
+    assert len(frame) == len(items)
+    problems = ab.load_problems(frame)
+    locations = set(zip(problems["row"].fillna(-1), problems["field"], strict=True))
+    assert locations >= {(1, "$item"), (2, "id"), (3, "type"), (3, "created_at"), (4, "created_at")}
+    assert problems["problem"].ne("").all()
+    assert frame["created_at"].dropna().dt.hour.to_list() == [8, 10, 8, 8], "every zone is UTC"
+    assert json.loads(frame["extra"][3]) == {"type": ["wrong"], "created_at": 7}
+    with pytest.warns(UserWarning, match="2 of 7 rows"):
+        table, activity = ab.turns(frame), ab.activity(frame)
+    assert table.attrs["agentbook"]["dropped"] == 3, "two without an id, one that came twice"
+    assert activity.attrs["agentbook"]["undated"] == 1

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from typing import Any
 
+import httpx
 import pandas as pd
+import pytest
 
+import agentbook as ab
 from agentbook.api.record import Record
-from agentbook.frames.parse.frame import to_frame
+from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from frames.parse.pages import page
 
 SECRET = "sk-proj-5up3rs3cret"
@@ -106,3 +110,50 @@ def test_a_repeated_key_hides_no_secret_behind_its_last_value() -> None:
     first, second = to_frame("events", [page])["extra"]
     assert "s3cret" not in first
     assert second == '{"trace":{"a":null,"a":1e400}}'
+
+
+def test_no_secret_in_errors_of_a_load_that_stops_half_way() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.params.get("offset"):
+            return httpx.Response(400, json={"status": 400, "error": "InvalidInput", "message": "no"})
+        items = [{**CREDENTIAL, "id": f"c{n}"} for n in range(500)]
+        return httpx.Response(200, json={"items": items, "pagination": {"total_count": 900, "has_more": True}})
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    with pytest.raises(ab.PartialLoad) as raised:
+        client.credentials.list("acme").to_pandas()
+    error = raised.value
+    with pd.option_context("display.max_columns", None, "display.max_colwidth", None):
+        shown = repr(error) + str(error) + repr(vars(error)) + error.partial_frame.to_csv()
+    assert len(error.partial_frame) == 500
+    assert SECRET not in shown
+    with pytest.raises(ValueError) as missing:
+        ab.credential_report(error.partial_frame.drop(columns="params"))
+    assert SECRET not in str(missing.value)
+
+
+def test_a_report_of_a_revealed_frame_reveals_nothing() -> None:
+    revealed = to_frame("credentials", [json.dumps({"items": [CREDENTIAL]}).encode()], reveal=True)
+    assert SECRET in revealed.to_csv()
+    report = ab.credential_report(revealed)
+    shown = report.to_csv() + ab.credential_findings(report).to_csv() + ab.credential_summary(report).to_csv()
+    assert SECRET not in shown + json.dumps(report.attrs)
+    assert report["webhook_host"].to_list() == ["hooks.example.com"]
+
+
+def test_revealing_warns_in_a_notebook_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    FrameBuilder("credentials", reveal=True)  # warnings are errors here: none came
+
+    class Shell:
+        kernel = object()
+
+    class IPython:
+        @staticmethod
+        def get_ipython() -> Shell:
+            return Shell()
+
+    monkeypatch.setitem(sys.modules, "IPython", IPython)
+    with pytest.warns(UserWarning, match="clear its outputs before you share"):
+        FrameBuilder("credentials", reveal=True)
+    FrameBuilder("credentials")
+    FrameBuilder("events", reveal=True)

@@ -97,7 +97,7 @@ def comparison(
     alt = altair()
     table = frame_of(data, caller="plot.comparison", resource="events")
     if not set(table.columns) >= _COMPARED:
-        if by is not None and by not in table:
+        if by is not None:
             group_of(by, caller="plot.comparison", frame=table)
         metric = "latency" if metric is None and by is not None else metric
         source = table if part_of(data, "turn_events") is None else data

@@ -262,9 +262,9 @@ def failure_rate(
     tz = zone_in(tz, table)
     table = table[table["asked_at"].notna()]
     freq = freq or default_period(table["asked_at"])
-    if by not in (None, "kind"):
-        table = shown_groups(table, str(by), top, *_COUNTS, caller="plot.failure_rate")
-    kinds = by == "kind"
+    kinds = isinstance(by, str) and by == "kind"
+    if by is not None and not kinds:
+        table = shown_groups(table, by, top, *_COUNTS, caller="plot.failure_rate")
     rows = failures(table, by=None if kinds else by, freq=freq, tz=tz, kinds=kinds)
     shown = rows[["turns", "n", "share"]].assign(at=wall_clock(rows["period"]), when=clock_text(rows["period"]))
     x = time_axis(tz)
