@@ -20,11 +20,10 @@ from .arguments import (
     rows_in,
     span_in,
     warn_if_empty,
-    with_instants,
     zone_in,
 )
 from .statistic import aggregate, check_stat
-from .turns import EventColumns, ordered_events, read_events, rows_at, tell_apart, turns, turns_of
+from .turns import EventColumns, ordered_events, read_events, rows_at, tell_apart, turns, turns_in
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKLY = ("events", "turns", "answered", "failed", "failed_share")  # what `hour_of_week` shows besides latency
@@ -310,11 +309,7 @@ def _fill_periods(table: pd.DataFrame, groups: list[str], freq: str, tz: str) ->
     filled = (periods.merge(values, how="cross") if groups else periods).merge(
         table, how="left", on=["period", *groups]
     )
-    return (
-        filled.astype(dict.fromkeys(COUNTS, "Int64"))
-        .fillna(dict.fromkeys(COUNTS, 0))
-        .astype(dict.fromkeys(COUNTS, "int64"))
-    )
+    return filled.fillna(dict.fromkeys(COUNTS, 0)).astype(dict.fromkeys(COUNTS, "int64"))
 
 
 def hour_of_week(
@@ -375,17 +370,16 @@ def hour_of_week(
     if value == "events":
         source = events_of(data, caller="hour_of_week")
         warn_if_empty(source, caller="hour_of_week")
-        rows = ordered_events(source, caller="hour_of_week")
-        moments = rows["created_at"]
+        rows, tz = ordered_events(source, caller="hour_of_week"), zone_in(tz, source)
+        rows = rows.assign(**{"(at)": rows["created_at"]})
+        span = span_in(rows, "(at)", since, until, tz=tz)
+        rows = rows_in(span, rows, rows["(at)"], caller="hour_of_week")
     else:
-        source = turns_of(data, caller="hour_of_week")
-        require(source, "asked_at", "replied_at", "status", "latency_s", caller="hour_of_week")
-        rows = with_instants(source, "asked_at", "replied_at", caller="hour_of_week")
-        moments = rows["asked_at"].fillna(rows["replied_at"])
-    tz = zone_in(tz, source)
-    rows = rows.assign(**{"(at)": moments})
-    span = span_in(rows, "(at)", since, until, tz=tz)
-    rows = rows_in(span, rows, moments, caller="hour_of_week")
+        rows, _, tz, span = turns_in(
+            data, "asked_at", "replied_at", "status", "latency_s", caller="hour_of_week", since=since, until=until, tz=tz,
+            or_replied=True,
+        )  # fmt: skip
+        source = rows
     undated = int(rows["(at)"].isna().sum())
     rows = rows.dropna(subset="(at)")
     local = clock_times(rows["(at)"], tz)

@@ -361,6 +361,11 @@ def local_text(moment: Any, tz: str, format: str = "%Y-%m-%d %H:%M") -> str:
         return f"{moment.tz_convert('UTC'):{format}} UTC"
 
 
+def category(codes: Any, names: Iterable[str], *, ordered: bool = False) -> pd.Categorical:
+    """The names with these numbers; null for -1."""
+    return pd.Categorical.from_codes(codes, categories=pd.Index([*names], dtype="str"), ordered=ordered)
+
+
 def period_starts(moments: pd.Series, freq: str, tz: str) -> pd.Series:
     """The start of the period of each moment, in `tz`; null stays null.
 

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from ..tabular import with_provenance
-from .arguments import groups_of, keep_top, require, require_top, rows_in, span_in, with_instants
-from .turns import turns_of
+from .arguments import keep_top, require_top
+from .turns import turns_in
 
 AUTHOR = ("author_type", "author_id")
 _COLUMNS = (
@@ -79,12 +79,11 @@ def authors(
     >>> int(table["turns"].sum()) == int(ab.turns(events)["asked_at"].notna().sum())
     True
     """
-    table = turns_of(data, caller="authors")
-    groups = groups_of(by, *_COLUMNS, caller="authors", frame=table)
-    require(table, "session_id", "asked_at", "status", *AUTHOR, caller="authors")
-    table = with_instants(table, "asked_at", caller="authors")
-    span = span_in(table, "asked_at", since, until)
-    rows = rows_in(span, table, table["asked_at"], caller="authors").dropna(subset="asked_at").sort_values("asked_at")
+    table, groups, _, span = turns_in(
+        data, "session_id", "asked_at", "status", *AUTHOR, caller="authors", by=by, since=since, until=until,
+        reserved=_COLUMNS,
+    )  # fmt: skip
+    rows = table.dropna(subset="asked_at").sort_values("asked_at")
     if groups:
         rows = keep_top(rows, groups, top, caller="authors")
     grouped = rows.assign(answered=rows["status"] == "answered", failed=rows["status"] == "failed").groupby(

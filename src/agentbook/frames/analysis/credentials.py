@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, part_of, with_provenance
 from .access import owner_ids, usable_in
-from .arguments import group_of, keep_top, moment_of, require, warn_if_empty, with_instants
+from .arguments import category, group_of, keep_top, moment_of, require, warn_if_empty, with_instants
 from .findings import AGE_DAYS, SEVERITIES, find, findings_lists, worst_severity
 
 _NO_CREDENTIALS = (
@@ -308,11 +308,7 @@ def credential_summary(
 
 def _pool(owners: pd.Series, accounts: set[str]) -> pd.Categorical:
     codes = np.where(owners.isna() | (not accounts), 2, np.where(owners.isin(accounts), 0, 1))
-    return _category(codes, POOLS)
-
-
-def _category(codes: Any, categories: Sequence[str], *, ordered: bool = False) -> pd.Categorical:
-    return pd.Categorical.from_codes(codes, categories=pd.Index(list(categories), dtype="str"), ordered=ordered)
+    return category(codes, POOLS)
 
 
 def _add_ages(report: pd.DataFrame, source: pd.DataFrame, until: Any) -> None:
@@ -320,7 +316,7 @@ def _add_ages(report: pd.DataFrame, source: pd.DataFrame, until: Any) -> None:
     report["created_at"], report["updated_at"] = created, updated
     report["age_days"] = (until - created).dt.total_seconds() / 86_400
     age = report["age_days"].to_numpy(dtype="float64")
-    report["age_bucket"] = _category(
+    report["age_bucket"] = category(
         np.where(np.isnan(age), -1, np.searchsorted(AGE_DAYS, age)), AGE_BUCKETS, ordered=True
     )
     report["days_since_update"] = (until - updated).dt.total_seconds() / 86_400
@@ -337,7 +333,7 @@ def _known(ids: pd.Series, known_ids: set[str], objects: list[Any]) -> pd.Catego
     """
     named = [isinstance(value, dict) and bool(value.get("name") or value.get("full_name")) for value in objects]
     known = (ids.isin(known_ids).to_numpy() | np.array(named, bool)) & ids.notna().to_numpy()
-    return _category(np.where(ids.isna(), 2, np.where(known, 0, 1 if known.any() else 3)), KNOWN)
+    return category(np.where(ids.isna(), 2, np.where(known, 0, 1 if known.any() else 3)), KNOWN)
 
 
 def _add_duplicates(report: pd.DataFrame, source: pd.DataFrame) -> None:
@@ -370,7 +366,7 @@ def _webhook(source: pd.DataFrame, raw_types: list[Any]) -> pd.Categorical:
     idle = ~active.fillna(True).astype("bool")
     unread = signature.isna() & np.array([value not in (None, False, "", {}, []) for value in raw_types], bool)
     state = np.where(unread, 4, np.where(unsigned, 2, np.where(idle, 3, 1)))
-    return _category(np.where(on, state, np.where(enabled.isna(), 4, 0)), WEBHOOKS)
+    return category(np.where(on, state, np.where(enabled.isna(), 4, 0)), WEBHOOKS)
 
 
 def _hosts(urls: pd.Series) -> pd.Series:

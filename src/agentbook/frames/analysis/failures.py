@@ -9,12 +9,10 @@ import pandas as pd
 
 from ..parse.schemas import STR
 from ..tabular import with_provenance
-from .arguments import groups_of, keep_top, period_starts, require, rows_in, span_in, with_instants, zone_in
-from .turns import turns_of
+from .arguments import keep_top, period_starts
+from .turns import turns_in
 
 FAILURE_COLUMNS = ("kind", "turns", "sessions", "share", "n", "first_at", "last_at", "cause", "advice", "example")
-
-_AT = "(at)"  # in parentheses, so that it cannot clash with a column
 
 # kind -> (cause, advice). The kinds are those of `agentbook.api.run_limits.RUN_LIMITS`,
 # and "error" for all others.
@@ -120,19 +118,15 @@ def failures(
     >>> table[["kind", "turns", "share"]].values.tolist()
     [['llm_calls', 1, 1.0]]
     """
-    table = turns_of(data, caller="failures", as_of=as_of)
-    tz = zone_in(tz, table)
-    groups = groups_of(by, *FAILURE_COLUMNS, "period", caller="failures", frame=table)
-    require(table, "session_id", "failure", "failure_message", "replied_at", "status", caller="failures")
-    table = with_instants(table, "asked_at", "replied_at", caller="failures")
-    at = table["asked_at"].fillna(table["replied_at"]) if "asked_at" in table else table["replied_at"]
-    table = table.assign(**{_AT: at})
-    span = span_in(table, _AT, since, until, tz=tz)
-    table = keep_top(rows_in(span, table, at, caller="failures"), groups, top, caller="failures")
+    table, groups, tz, span = turns_in(
+        data, "session_id", "failure", "failure_message", "replied_at", "status", caller="failures", by=by, since=since,
+        until=until, tz=tz, as_of=as_of, or_replied=True, reserved=(*FAILURE_COLUMNS, "period"),
+    )  # fmt: skip
+    table = keep_top(table, groups, top, caller="failures")
     statuses = table["status"].value_counts()
-    undated = 0 if freq is None else int(table[_AT].isna().sum())
+    undated = 0 if freq is None else int(table["(at)"].isna().sum())
     if freq is not None:
-        table = table.assign(period=period_starts(table[_AT], freq, tz)).dropna(subset="period")
+        table = table.assign(period=period_starts(table["(at)"], freq, tz)).dropna(subset="period")
         groups = ["period", *groups]
     result = _counted(table, groups, kinds=kinds, fill=freq is not None or not kinds)
     for position, name in enumerate(("cause", "advice")):
@@ -165,18 +159,13 @@ def _counted(table: pd.DataFrame, groups: list[str], *, kinds: bool, fill: bool)
         )
         .reset_index()
     )  # fmt: skip
+    totals = pd.DataFrame({"n": [len(table)]})
     if groups:
         totals = table.groupby(groups, observed=True, dropna=False).size().rename("n").reset_index()
-    else:
-        totals = pd.DataFrame({"n": [len(table)]})
-    if fill:
-        names = pd.DataFrame({"kind": kind.unique() if kinds else [""]}).astype({"kind": STR})
-        counted = totals.merge(names, how="cross").merge(counted, on=keys, how="left")
-        counted = counted.astype({"turns": "Int64", "sessions": "Int64"}).fillna({"turns": 0, "sessions": 0})
-    elif groups:
-        counted = counted.merge(totals, on=groups, how="left")
-    else:
-        counted["n"] = len(table)
-    counted = counted.astype({"turns": "int64", "sessions": "int64", "n": "int64", "kind": STR, "example": STR})
+    names = pd.DataFrame({"kind": (kind.unique() if kinds else [""]) if fill else counted["kind"].unique()}, dtype=STR)
+    counted = totals.merge(names, how="cross").merge(counted, on=keys, how="left" if fill else "right")
+    counted = counted.fillna({"turns": 0, "sessions": 0}).astype(
+        {"turns": "int64", "sessions": "int64", "n": "int64", "kind": STR, "example": STR}
+    )
     counted["share"] = (counted["turns"] / counted["n"]).astype("float64")
     return counted

@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..parse.frame import is_empty, list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, with_provenance
-from .arguments import require
+from .arguments import category, require
 
 AGE_DAYS = (30, 90, 180, 365)
 SEVERITIES = ("none", "low", "medium", "high")
@@ -140,7 +140,7 @@ def worst_severity(findings: pd.DataFrame, count: int) -> pd.Categorical:
     """The worst severity of each of `count` rows."""
     codes = np.zeros(count, np.int64)
     np.maximum.at(codes, findings["row"].to_numpy(dtype=np.int64), findings["rank"].to_numpy(dtype=np.int64))
-    return pd.Categorical.from_codes(codes, categories=pd.Index(SEVERITIES, dtype="str"), ordered=True)
+    return category(codes, SEVERITIES, ordered=True)
 
 
 def findings_lists(findings: pd.DataFrame, count: int) -> pd.Series:

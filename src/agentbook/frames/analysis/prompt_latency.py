@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..tabular import with_provenance
-from .arguments import groups_of, keep_top, require, rows_in, span_in, with_instants
+from .arguments import keep_top
 from .statistic import aggregate, check_stat
-from .turns import turns_of
+from .turns import turns_in
 
 Floats = npt.NDArray[np.float64]
 
@@ -78,16 +78,14 @@ def prompt_latency(
     """
     stats = STATS if stat is None else (check_stat(stat, caller="prompt_latency"),)
     columns = [f"{name}_s" for name in stats]
-    groups = groups_of(by, "chars_from", "chars_to", "n", *columns, caller="prompt_latency")
-    table = turns_of(data, caller="prompt_latency")
-    groups = groups_of(groups, caller="prompt_latency", frame=table)
-    require(table, "session_id", "status", "asked_at", *_NUMBERS, caller="prompt_latency")
-    table = with_instants(table, "asked_at", caller="prompt_latency")
+    table, groups, *_ = turns_in(
+        data, "session_id", "status", "asked_at", *_NUMBERS, caller="prompt_latency", by=by, since=since, until=until,
+        reserved=("chars_from", "chars_to", "n", *columns),
+    )  # fmt: skip
     for name in _NUMBERS:
         if not pd.api.types.is_numeric_dtype(table[name]):
             raise ValueError(f"prompt_latency needs the column {name!r} as numbers, not as {table[name].dtype}.")
-    rows = rows_in(span_in(table, "asked_at", since, until), table, table["asked_at"], caller="prompt_latency")
-    rows = rows[(rows["status"] == "answered") & rows["asked_at"].notna()].dropna(subset=list(_NUMBERS))
+    rows = table[(table["status"] == "answered") & table["asked_at"].notna()].dropna(subset=list(_NUMBERS))
     answered = keep_top(rows, groups, top, caller="prompt_latency")
     number = _bin(answered["prompt_chars"].to_numpy(np.float64), bins)
     grouped = answered.assign(**{"(bin)": number})[number >= 0].groupby([*groups, "(bin)"], observed=True, dropna=False)

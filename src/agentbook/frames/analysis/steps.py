@@ -16,22 +16,10 @@ import pandas as pd
 from ...api.span import parse_length
 from ..parse.reader import instants_of_ids
 from ..parse.schemas import STR
-from ..tabular import frame_of, with_provenance
-from .arguments import require, rows_in, span_in, with_instants
+from ..tabular import with_provenance
+from .arguments import category, rows_in, span_in
 from .turn_details import Step, opened, read_steps
-from .turns import (
-    CLOCKS,
-    INSTANTS,
-    LABELS,
-    REQUIRED,
-    Assignment,
-    EventColumns,
-    Integers,
-    assign_turns,
-    read_events,
-    rows_at,
-    to_arrow,
-)
+from .turns import LABELS, Assignment, EventColumns, Integers, assigned, rows_at, to_arrow
 
 KINDS = ("task", "tool")
 STATUSES = ("done", "failed", "open")
@@ -137,14 +125,8 @@ def steps(
     >>> table[["name", "arguments", "status", "duration_s"]].values.tolist()
     [['sql', '{"limit": 5}', 'done', 2.0]]
     """
-    if clock not in CLOCKS:
-        raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
     after = parse_length(unanswered_after, "unanswered_after")
-    events = frame_of(events, caller="steps", resource="turn_events")
-    require(events, *dict.fromkeys((*REQUIRED, clock)), caller="steps")
-    events = with_instants(events, *INSTANTS, caller="steps")
-    columns = read_events(events, caller="steps")
-    assignment = assign_turns(columns, after)
+    events, columns, assignment = assigned(events, clock, after, caller="steps")
     frame = _table(columns, assignment, clock, contents)
     span = span_in(events, "created_at", since, until)
     frame = rows_in(span, frame, frame["started_at"].fillna(frame["ended_at"]), caller="steps")
@@ -181,12 +163,12 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, contents: 
         "step": number,
         "parent": pd.array(parent, "Int64"),
         "depth": depth[order],
-        "kind": _category([int(step.of_tool) for step in steps], KINDS),
+        "kind": category([int(step.of_tool) for step in steps], KINDS),
         "name": pd.Series([step.name or None for step in steps], dtype=STR),
         "arguments": pd.Series([_json(step.arguments) if contents else None for step in steps], dtype=STR),
         "result": pd.Series([_json(step.result) if contents else None for step in steps], dtype=STR),
         "error": pd.Series([_text(step.error) for step in steps], dtype=STR),
-        "status": _category([1 if step.failed else 0 if step.done else 2 for step in steps], STATUSES),
+        "status": category([1 if step.failed else 0 if step.done else 2 for step in steps], STATUSES),
         "started_at": pd.Series(started).dt.tz_localize("UTC"),
         "ended_at": pd.Series(ended).dt.tz_localize("UTC"),
         "duration_s": pd.Series(ended - started).dt.total_seconds(),
@@ -237,10 +219,6 @@ def _json(value: Any) -> str | None:
 def _text(value: Any) -> str | None:
     text = None if value is None else opened(value)
     return text if isinstance(text, str) else _json(value)
-
-
-def _category(codes: list[int], names: tuple[str, ...]) -> pd.Categorical:
-    return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="str"))
 
 
 def _instants(times: list[Any]) -> Times:

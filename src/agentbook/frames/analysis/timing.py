@@ -17,15 +17,13 @@ from .arguments import (
     next_period,
     period_range,
     period_starts,
-    require,
     rows_in,
     span_in,
     warn_if_empty,
-    with_instants,
     zone_in,
 )
 from .statistic import aggregate, check_stat
-from .turns import ordered_events, turns, turns_of
+from .turns import ordered_events, turns, turns_in
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 # What `timing` finds: its columns, and which of the arguments that not all take.
@@ -108,17 +106,14 @@ def latency(
     quantiles = list(quantiles)
     if any(not 0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles must be between 0 and 1, not {quantiles}.")
-    table = turns_of(data, caller="latency")
-    tz = zone_in(tz, table)
     if stat is None:
         stats = ["mean", "min", *(f"p{q * 100:g}" for q in quantiles), "max"]
     else:
         stats = [check_stat(stat, caller="latency")]
-    groups = groups_of(by, "period", "n", *(f"{name}_s" for name in stats), caller="latency", frame=table)
-    require(table, "status", "latency_s", "asked_at", caller="latency")
-    table = with_instants(table, "asked_at", caller="latency")
-    span = span_in(table, "asked_at", since, until, tz=tz)
-    table = rows_in(span, table, table["asked_at"], caller="latency")
+    table, groups, tz, span = turns_in(
+        data, "status", "latency_s", "asked_at", caller="latency", by=by, since=since, until=until, tz=tz,
+        reserved=("period", "n", *(f"{name}_s" for name in stats)),
+    )  # fmt: skip
     answered = table[(table["status"] == "answered") & table["latency_s"].notna()]
     answered = keep_top(answered, groups, top, caller="latency")
     if freq is not None:
@@ -232,23 +227,22 @@ def timing(
     given = {"longer_than": longer_than, "as_of": as_of, "freq": freq}
     if unused := [name for name, value in given.items() if value is not None and name not in _TAKES[what]]:
         raise ValueError(f"timing has no {unused[0]}= for {what!r}: leave it out.")
-    counts_turns = what == "concurrency"
-    frame = turns_of(data, caller="timing") if counts_turns else events_of(data, caller="timing")
-    groups, tz = groups_of(by, *_COLUMNS[what], caller="timing", frame=frame), zone_in(tz, frame)
-    if counts_turns:
-        require(frame, "asked_at", "replied_at", caller="timing")
-        frame = with_instants(frame, "asked_at", "replied_at", caller="timing")
-        span = span_in(frame, "asked_at", since, until, tz=tz)
-        frame = rows_in(span, frame, frame["asked_at"], caller="timing")
+    if what == "concurrency":
+        frame, groups, tz, span = turns_in(
+            data, "asked_at", "replied_at", caller="timing", by=by, since=since, until=until, tz=tz,
+            reserved=_COLUMNS[what],
+        )  # fmt: skip
         closed = frame[frame["asked_at"].notna() & frame["replied_at"].notna()]
         endless = len(frame) - len(closed)
         closed = keep_top(closed[closed["replied_at"] > closed["asked_at"]], groups, top, caller="timing")
         result = _concurrency(closed, groups, freq, tz)
         return with_provenance(result, frame, "timing", endless=endless, **span.details())
+    frame = events_of(data, caller="timing")
+    groups = groups_of(by, *_COLUMNS[what], caller="timing", frame=frame)
     shortest = parse_length(_LONGER_THAN[what] if longer_than is None else longer_than, "longer_than")
     warn_if_empty(frame, caller="timing")
     rows = ordered_events(frame, caller="timing")
-    span = span_in(rows, "created_at", since, until, tz=tz)
+    span = span_in(rows, "created_at", since, until, tz=zone_in(tz, frame))
     if what == "gaps":
         result = _gaps(rows_in(span, rows, rows["created_at"], caller="timing"), groups)
     else:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 from typing import Any
 
 import msgspec
@@ -21,12 +21,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...api.errors import EmptyWarning
-from ...api.span import normalize, parse_length
+from ...api.span import Span, normalize, parse_length
 from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_of
 from ..parse.reader import instants_of_ids
 from ..parse.schemas import STR
 from ..tabular import events_of, frame_of, with_provenance
-from .arguments import moment_of, require, rows_in, span_in, warn_caller, warn_if_empty, with_instants
+from .arguments import (
+    category,
+    groups_of,
+    moment_of,
+    require,
+    rows_in,
+    span_in,
+    warn_caller,
+    warn_if_empty,
+    with_instants,
+    zone_in,
+)
 from .turn_details import BY_MODEL, COUNTS, sum_usage
 
 Flags = npt.NDArray[np.bool_]
@@ -186,14 +197,9 @@ def turns(
     >>> table[["turn", "status", "latency_s", "subtasks"]].values.tolist()
     [[1, 'answered', 3.0, 1]]
     """
-    if clock not in CLOCKS:
-        raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
     after = parse_length(unanswered_after, "unanswered_after")
-    events = frame_of(events, caller="turns", resource="turn_events")
-    require(events, *dict.fromkeys((*REQUIRED, clock)), caller="turns")
-    events = with_instants(events, *INSTANTS, caller="turns")
-    columns = read_events(events, caller="turns")
-    frame = _table(columns, assign_turns(columns, after), clock, texts)
+    events, columns, assignment = assigned(events, clock, after, caller="turns")
+    frame = _table(columns, assignment, clock, texts)
     end = moment_of(events, as_of, "created_at")
     late = (frame["status"] == "open") & (end - frame["asked_at"] > after)
     frame.loc[late, "status"] = "unanswered"
@@ -204,6 +210,19 @@ def turns(
         frame, events, "turns", as_of=None if pd.isna(end) else end.isoformat(), clock=clock, dropped=columns.dropped,
         **span.details(),
     )  # fmt: skip
+
+
+def assigned(
+    events: Any, clock: str, after: timedelta, *, caller: str
+) -> tuple[pd.DataFrame, EventColumns, Assignment]:
+    """The events of a history or a table, what they mean for turns, and their turns."""
+    if clock not in CLOCKS:
+        raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
+    events = frame_of(events, caller=caller, resource="turn_events")
+    require(events, *dict.fromkeys((*REQUIRED, clock)), caller=caller)
+    events = with_instants(events, *INSTANTS, caller=caller)
+    columns = read_events(events, caller=caller)
+    return events, columns, assign_turns(columns, after)
 
 
 def turn_events(events: pd.DataFrame, choose: Callable[[pd.DataFrame], pd.Series]) -> pd.DataFrame:
@@ -241,6 +260,34 @@ def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataF
     if is_steps(frame):
         return steps_as_turns(frame)
     return frame if is_turns(frame) else turns(frame, as_of=as_of)
+
+
+def turns_in(
+    data: Any,
+    *columns: str,
+    caller: str,
+    by: Any = None,
+    reserved: Iterable[str] = (),
+    since: Any = None,
+    until: Any = None,
+    tz: str | tzinfo | None = None,
+    as_of: Any = None,
+    or_replied: bool = False,
+) -> tuple[pd.DataFrame, list[str], str, Span]:
+    """The turns asked in a span, the columns of `by`, the zone's name, and the span.
+
+    The turns have the `columns`, and ``(at)``, which no column to group by is called:
+    the time of the question; with `or_replied`, of the reply where there is none.
+    """
+    table = turns_of(data, caller=caller, as_of=as_of)
+    tz = zone_in(tz, table)
+    groups = groups_of(by, *reserved, caller=caller, frame=table)
+    require(table, *columns, caller=caller)
+    table = with_instants(table, *({"asked_at", "replied_at"} & {"asked_at", *columns}), caller=caller)
+    at = table["asked_at"] if "asked_at" in table else table["replied_at"]
+    table = table.assign(**{"(at)": at.fillna(table["replied_at"]) if or_replied else at})
+    span = span_in(table, "(at)", since, until, tz=tz)
+    return rows_in(span, table, table["(at)"], caller=caller), groups, tz, span
 
 
 def is_steps(frame: pd.DataFrame) -> bool:
@@ -377,11 +424,11 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         "asked_at": asked_at,
         "replied_at": replied_at,
         "latency_s": (replied_at - asked_at).dt.total_seconds(),
-        "status": pd.Categorical.from_codes(status, categories=pd.Index(STATUSES, dtype=STR)),
+        "status": category(status, STATUSES),
         "failure": _kinds(failures, failure),
         "failure_status": rows_at(pd.Series([failure.status for failure in failures], dtype=pd.Int64Dtype()), failure),
         "failure_message": rows_at(pd.Series([failure.message for failure in failures], dtype=STR), failure),
-        "matched_by": pd.Categorical.from_codes(assignment.rule, categories=pd.Index(RULES, dtype=STR)),
+        "matched_by": category(assignment.rule, RULES),
         "events": np.bincount(turn, minlength=count),
         "subtasks": np.bincount(turn[subtask], minlength=count),
         "tasks": _count_tasks(turn, assignment.tasks, count),
@@ -411,7 +458,7 @@ def _kinds(failures: Sequence[Failure], numbers: Integers) -> pd.Categorical:
     kinds = [failure.kind for failure in failures]
     categories = sorted(set(kinds))
     codes = np.array([*map(categories.index, kinds), -1], np.int64)
-    return pd.Categorical.from_codes(codes[numbers], categories=pd.Index(categories, dtype=STR))
+    return category(codes[numbers], categories)
 
 
 def _lengths(texts: pd.Series, rows: Integers) -> pd.Series:

@@ -13,20 +13,10 @@ import pandas as pd
 from ...api.errors import PriceWarning
 from ..parse.schemas import STR
 from ..tabular import with_provenance
-from .arguments import (
-    groups_of,
-    keep_top,
-    period_starts,
-    require,
-    rows_in,
-    span_in,
-    warn_caller,
-    with_instants,
-    zone_in,
-)
+from .arguments import keep_top, period_starts, require, warn_caller
 from .prices import ANY_MODEL, Listed, PriceTable, Tokens, costs, gaps, read_prices
 from .turn_details import BY_MODEL, COUNTS, MEASURES, models_in
-from .turns import turns_of
+from .turns import turns_in, turns_of
 
 _TOKENS = ["input_tokens", "output_tokens", "tokens"]
 _COLUMNS = ("period", "turns", "with_usage", *MEASURES, "cost", "with_cost")
@@ -223,15 +213,11 @@ def usage(
     >>> bool(table["with_usage"][0] <= table["turns"][0])
     True
     """
-    table = turns_of(data, caller="usage")
-    tz = zone_in(tz, table)
-    groups = groups_of(by, *_COLUMNS, caller="usage", frame=table)
-    require(table, "asked_at", "replied_at", "tokens", "input_tokens", "output_tokens", caller="usage")
-    table = with_instants(table, "asked_at", "replied_at", caller="usage")
-    at = table["asked_at"].fillna(table["replied_at"])
-    rows = table.assign(**{"(at)": at})
-    span = span_in(rows, "(at)", since, until, tz=tz)
-    rows = rows_in(span, rows, at, caller="usage")
+    table, groups, tz, span = turns_in(
+        data, "asked_at", "replied_at", "tokens", "input_tokens", "output_tokens", caller="usage", by=by, since=since,
+        until=until, tz=tz, or_replied=True, reserved=_COLUMNS,
+    )  # fmt: skip
+    rows = table
     if "model" in groups:
         rows, _ = by_model(rows)
     if prices is not None:
