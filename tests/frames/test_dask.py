@@ -67,10 +67,6 @@ def events() -> Any:
     return ab.dask.load_events(HttpPlatform(SESSIONS).client(), list(SESSIONS), partitions=3).persist()
 
 
-def test_only_the_functions_are_listed() -> None:
-    assert dir(ab.dask) == ["apply", "from_store", "load_events", "meta_of", "meta_of_events"]
-
-
 def same(actual: pd.DataFrame, expected: pd.DataFrame, **options: bool) -> None:
     actual.attrs, expected.attrs = {}, {}
     expected = expected if options else without_categories(expected)

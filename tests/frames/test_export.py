@@ -348,14 +348,6 @@ def test_a_spreadsheet_program_sees_that_a_csv_is_utf_8(tmp_path: Path) -> None:
     assert ab.export(frame, path, escape_formulas=False).read_bytes().startswith(b'"name"')
 
 
-def test_lines_of_json(events: pd.DataFrame, tmp_path: Path) -> None:
-    path = ab.export(events, tmp_path / "x.jsonl")
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert [row["id"] for row in rows] == events["id"].tolist()
-    assert pd.Timestamp(rows[0]["at"]) == events["at"].iloc[0]
-    assert rows[0]["task_id"] is None
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".html", ".parquet", ".jsonl"])
 def test_every_kind_of_file_takes_every_kind_of_table(events: pd.DataFrame, tmp_path: Path, suffix: str) -> None:
     if suffix == ".xlsx":

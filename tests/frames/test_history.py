@@ -38,12 +38,6 @@ def account() -> Account:
     )
 
 
-def test_workspaces_are_joined_in_order() -> None:
-    history = ab.load_history(account().client(), "acme")
-    assert history.events[["session_id", "workspace"]].values.tolist() == [["s1", "acme~lab"], ["s2", "acme~desk"]]
-    assert set(history.missing) == {"agents", "credentials"}
-
-
 def test_without_a_list_of_sessions_the_noted_ones_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     platform = account()
     platform.openapi = False
@@ -229,13 +223,6 @@ def test_an_empty_account_is_typed_and_says_what_to_do() -> None:
         assert "client.workspaces.create(name)" in text
     platform.workspaces = {"lab": []}
     assert "client.sessions.start(" in repr(ab.load_history(platform.client(), "acme"))
-
-
-def test_a_displayed_history_says_that_its_turns_are_not_counted_yet() -> None:
-    history = ab.load_history(account().client(), "acme")
-    assert "<td>counted when first used</td>" in history._repr_html_()
-    count = len(history.turns)
-    assert f"turns</th><td>{count:,}</td>" in history._repr_html_()
 
 
 def test_a_turn_belongs_to_the_span_of_its_question() -> None:

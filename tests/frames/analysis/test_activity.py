@@ -348,20 +348,6 @@ def test_every_kind_of_failure_says_what_to_do() -> None:
     assert set(FAILURE_KINDS) == {*RUN_LIMITS, "error"}
 
 
-def test_empty_frames_give_empty_tables_of_the_same_columns() -> None:
-    full, none = frame_of(sessions_of([(0, 0, 1), (0, 3, 1), (0, 0, 1), (0, 4, 1)])), frame_of({})
-    full = full.drop(columns="workspace_id")
-    for call in (session_summary, activity, hour_of_week, failures, turns):
-        empty, full_result = call(none), call(full)
-        assert empty.columns.to_list() == full_result.columns.to_list(), call
-        assert empty.dtypes.map(str).to_dict() == full_result.dtypes.map(str).to_dict(), call
-
-
-def test_events_without_an_instant_are_counted_as_undated() -> None:
-    table = activity(frame_of({"s1": [{"id": first_id_at(START)}, {"id": first_id_at(START + timedelta(1))}]}))
-    assert (len(table), table.attrs["agentbook"]["undated"]) == (0, 2)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -121,23 +121,6 @@ def test_ids_of_a_kind_that_was_not_seen_are_not_called_unknown() -> None:
     assert report["target"].to_list() == ["known", "unknown"]
 
 
-def test_duplicates_need_the_same_of_everything() -> None:
-    same: dict[str, Any] = {"integration": "github", "params": {"token": "x", "n": 1}}
-    rows = [
-        credential("young", age=1, **same),
-        credential("old", age=9, **{**same, "params": {"n": 1, "token": "x"}}),
-        credential("other-owner", **{**same, "owner_id": "ada"}),
-        credential("other-config", **{**same, "auth_config_id": "y"}),
-        credential("other-params", **{**same, "params": {"token": "z"}}),
-        credential("no-params", **{**same, "params": {}}),
-        credential("no-params-2", **{**same, "params": {}}),
-    ]
-    report = credential_report(frame("credentials", *rows), as_of=NOW).set_index("id")
-    assert report["duplicate_of"].dropna().to_dict() == {"young": "old"}
-    assert report["duplicates"].to_dict() == {**dict.fromkeys(report.index, 0), "young": 1, "old": 1}
-    assert report["alike"].to_dict() == {**dict.fromkeys(report.index, 5), "other-owner": 0}
-
-
 def test_a_credential_that_comes_twice_is_no_duplicate_of_itself() -> None:
     same: dict[str, Any] = {"integration": "github", "params": {"token": "x"}}
     rows = frame(
@@ -155,36 +138,6 @@ def test_a_credential_that_comes_twice_is_no_duplicate_of_itself() -> None:
     report.attrs, expected.attrs = {}, {}
     pd.testing.assert_frame_equal(report, expected)
     assert credential_summary(pd.concat([rows, rows[:2]]), as_of=NOW)["credentials"].sum() == 4
-
-
-def test_where_a_credential_may_be_used() -> None:
-    workspaces = frame(
-        "workspaces",
-        workspace("free"),
-        workspace("restricted", restrict_account_credentials=True),
-        workspace("shared", required_credentials_mode="SHARED"),
-        workspace("member", required_credentials_mode="MEMBER"),
-        workspace("gone", archived_at="2026-01-01T00:00:00Z"),
-        workspace("elsewhere", owner_id="other"),
-    )
-    rows = [credential("shared"), credential("own", owner_id="ada"), credential("nobody", owner_id=None)]
-    report = credential_report(frame("credentials", *rows), workspaces, NOW, account_id="acme")
-    shared, own, nobody = (
-        {column: row[column] for column in ("open_in", "open_if_granted", "closed_in")}
-        if isinstance(row["open_in"], list)
-        else None
-        for row in report.to_dict("records")
-    )
-    assert shared == {"open_in": ["acme~free", "acme~shared"], "open_if_granted": ["acme~restricted"],
-                      "closed_in": ["acme~gone", "acme~member"]}  # fmt: skip
-    assert own == {"open_in": [], "open_if_granted": ["acme~elsewhere", "acme~free", "acme~member", "acme~restricted"],
-                   "closed_in": ["acme~gone", "acme~shared"]}  # fmt: skip
-    assert nobody is None
-    assert report["pool"].to_list() == ["account", "member", "unknown"]
-    closed = credential_report(
-        frame("credentials", rows[0]), frame("workspaces", workspace("gone", archived_at="2026-01-01T00:00:00Z")), NOW
-    )
-    assert checks(closed) == {"shared": {"closed_everywhere"}}
 
 
 def test_a_member_with_workspaces_of_their_own_needs_grants_in_those_of_the_organization() -> None:
@@ -274,13 +227,6 @@ def test_any_credentials_have_a_report_of_the_same_shape(items: list[Any]) -> No
     assert report.dtypes.map(str).to_dict() == empty.dtypes.map(str).to_dict()
     assert credential_summary(report)["credentials"].sum() == count
     assert credential_findings(empty).dtypes.map(str).to_dict() == credential_findings(report).dtypes.map(str).to_dict()
-
-
-def test_a_missing_column_is_named() -> None:
-    with pytest.raises(ValueError, match="credential_report needs the column 'params_fingerprint'"):
-        credential_report(frame("credentials").drop(columns="params_fingerprint"))
-    with pytest.raises(ValueError, match=r"credential_report \(workspaces\) needs the column 'owner_id'"):
-        credential_report(frame("credentials"), frame("workspaces").drop(columns="owner_id"))
 
 
 def test_the_account_may_be_named_by_id_name_or_record() -> None:

@@ -153,17 +153,3 @@ def test_a_lost_reply_does_not_shift_those_after_it() -> None:
     assert table["status"].tolist() == ["unanswered", "answered"]
     assert table["latency_s"].dropna().tolist() == [30.0]
     assert table["matched_by"].astype(object).where(table["matched_by"].notna(), None).tolist() == [None, "order"]
-
-
-def test_the_task_decides_where_both_carry_it() -> None:
-    table = ab.turns(
-        frame_of(
-            scripted(
-                (MESSAGE, "a", 0), (MESSAGE, "b", 1), (MESSAGE, "c", 2), (REPLY, "c", 3), (FAILURE, "b", 4),
-            )
-        ),
-        unanswered_after="1h",
-    )  # fmt: skip
-    assert table["status"].tolist() == ["open", "failed", "answered"]
-    assert table["matched_by"].tolist()[1:] == ["task", "task"]
-    assert table["matched_by"].cat.categories.tolist() == ["task", "order"]

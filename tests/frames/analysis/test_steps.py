@@ -209,15 +209,6 @@ def test_labels_of_the_session_come_along() -> None:
     assert rows(steps(frame), "workspace_id", "agent") == [("w", "helper")]
 
 
-def test_a_missing_column_and_an_unknown_clock_are_named() -> None:
-    with pytest.raises(ValueError, match="steps needs the column 'content'"):
-        steps(session().drop(columns="content"))
-    with pytest.raises(ValueError, match="Unknown clock 'wall'"):
-        steps(session(), clock="wall")
-    assert len(steps(session())) == 0
-    assert list(steps(session())) == list(steps(session(done(1, "t"))))
-
-
 # -- hostile contents
 
 HOSTILE = [

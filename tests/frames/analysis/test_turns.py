@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from agentbook.api.run_limits import RUN_LIMITS
 from agentbook.api.span import is_persisted
 from agentbook.events.turns import TurnLog
-from agentbook.frames.analysis.turns import REQUIRED, STATUSES, turns
+from agentbook.frames.analysis.turns import STATUSES, turns
 from agentbook.frames.parse.frame import FrameBuilder
 
 START = datetime(2026, 10, 3, tzinfo=UTC)
@@ -192,33 +192,12 @@ def test_an_old_open_turn_is_unanswered() -> None:
     assert turns(frame)["status"].cat.categories.to_list() == list(STATUSES)
 
 
-def test_workspace_and_agent_come_along() -> None:
-    builder = FrameBuilder("events")
-    for name in ("a", "b"):
-        page = json.dumps({"items": [event(1, "message", {"text": "?"}, "user")]}).encode()
-        builder.add(page, {"session_id": name, "workspace_id": f"w-{name}", "agent_id": f"g-{name}"})
-    table = turns(builder.finish())
-    assert table[["workspace_id", "agent_id"]].to_numpy().tolist() == [["w-a", "g-a"], ["w-b", "g-b"]]
-
-
 def test_the_clock_can_be_the_id() -> None:
     frame = frame_of({"s": [event(0, "message", {"text": "?"}, "user"), event(3, "runtime_done", {"text": "!"})]})
     assert turns(frame)["latency_s"].to_list() == [7.5]
     assert turns(frame, clock="at")["latency_s"].to_list() == [0.001]
     with pytest.raises(ValueError, match="created_at"):
         turns(frame, clock="wall")
-
-
-@pytest.mark.parametrize("column", REQUIRED)
-def test_a_missing_column_is_named(column: str) -> None:
-    with pytest.raises(ValueError, match=f"turns needs the column '{column}'"):
-        turns(frame_of({}).drop(columns=column))
-
-
-def test_what_was_left_out_is_counted() -> None:
-    message = event(1, "message", {"text": "?"}, "user")
-    frame = frame_of({"s": [message, message, {**message, "id": "draft-1"}]})
-    assert turns(frame).attrs["agentbook"]["dropped"] == 2
 
 
 def python_calls(function: Callable[[], Any]) -> int:

@@ -149,12 +149,6 @@ def test_charts_combine_into_one(tmp_path: Path) -> None:
     assert (bars & bars).to_dict()["vconcat"], "a chart combines with itself too"
 
 
-def test_titles_of_a_combination_have_the_colour_of_a_charts() -> None:
-    both = plot.failures(events_of()) & plot.latency(events_of())
-    fills = {element.get("fill") for element in ET.fromstring(both.svg()).iter() if element.tag.endswith("}text")}
-    assert fills == {INK}
-
-
 @pytest.mark.parametrize("other", [3, None, "chart", pd.DataFrame()])
 def test_anything_else_to_combine_with_is_refused(other: Any) -> None:
     drawing = plot.failures(events_of())

@@ -290,13 +290,6 @@ def test_a_long_turn_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatc
 # -- all of them --
 
 
-@pytest.mark.parametrize("draw", [plot.latency, plot.failure_rate, plot.authors], ids=lambda draw: str(draw.__name__))
-def test_nothing_is_drawn_too(draw: Any) -> None:
-    drawing = draw(ab.turns(events_of(0)))
-    assert drawing.data.empty
-    assert_says_why(drawing)
-
-
 def test_a_turn_without_steps_says_so_in_its_picture() -> None:
     for events in (events_of(0), tool_events().iloc[[0, 5]]):
         assert_says_why(plot.waterfall(events))

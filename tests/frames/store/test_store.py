@@ -116,13 +116,6 @@ def test_what_is_asked_for_may_be_said_in_many_ways(platform: HttpPlatform, tmp_
             call()
 
 
-def test_an_empty_store_is_an_empty_frame(tmp_path: Path) -> None:
-    store = Store(tmp_path / "none")
-    assert len(store.events()) == 0
-    assert len(store.turns()) == 0
-    assert list(store.events().columns) == list(ab.load_events(HttpPlatform({}).client(), []).columns)
-
-
 def test_sql_sees_the_events(platform: HttpPlatform, tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     store = Store(tmp_path)
