@@ -10,7 +10,6 @@ import contextlib
 import inspect
 import json
 import math
-import operator
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,14 +31,7 @@ State = Literal["holds", "fired", "unknown"]
 
 METRICS = {"latency": "latency", "failures": "failed_share"}  # of which more is worse
 _OWN = ("name", "analysis", "where", "limit", "change")
-_COMPARE = {
-    "<=": operator.le,
-    "<": operator.lt,
-    ">=": operator.ge,
-    ">": operator.gt,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
+_COMPARE = {"<=": "le", "<": "lt", ">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}  # as pandas calls them
 _LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*")
 _PERIOD = "7D"  # of compare_periods
 # These have a row for each group that they can say something about; others list cases.
@@ -235,7 +227,7 @@ def _outcome(rule: Rule, table: pd.DataFrame, part: History) -> Outcome:
         column, sign, value = rule.limit
         known = table[column].notna()
         values = table[column].astype(str) if isinstance(value, str) else table[column].astype("float64")
-        fired = known & ~_COMPARE[sign](values, value)
+        fired = known & ~getattr(values, _COMPARE[sign])(value)
         wanted = f"{column} is not known"
     rows = table[fired.to_numpy(bool)]
     # A list of cases without rows has nothing that could break the rule.

@@ -509,11 +509,7 @@ class _Feed:
         """The history as currently known."""
         self._tables = [sort_events(pa.concat_tables(self._tables))]
         events = to_pandas(self._tables[0])
-        events.attrs["agentbook"] = {
-            "resource": "events", "operation": "watch", "loaded_at": self._manifest.synced_at,
-            "complete": not self._manifest.failed, "failed_sessions": dict(self._manifest.failed),
-            "problem_count": 0, "problems": [],
-        }  # fmt: skip
+        events.attrs["agentbook"] = self._manifest.provenance("watch")
         return history_of(self._catalog or Catalog(), events, self._account, self._span, self._tz)
 
 

@@ -118,6 +118,13 @@ class Manifest(msgspec.Struct):
         """Events in the store."""
         return sum(file.rows for file in self.files)
 
+    def provenance(self, operation: str, **details: Any) -> dict[str, Any]:
+        """Where its events come from, for the ``attrs`` of a frame."""
+        return {
+            "resource": "events", "operation": operation, "loaded_at": self.synced_at, "complete": not self.failed,
+            "failed_sessions": dict(self.failed), "problem_count": 0, "problems": [], **details,
+        }  # fmt: skip
+
 
 def load(folder: Folder) -> Manifest:
     """The manifest of a store, an empty one if there is no store.

@@ -358,19 +358,8 @@ class Store:
         table = files.read_events(self._folder, manifest.files, read, condition)
         table = files.sort_events(table).select(columns) if is_sorted else table.unify_dictionaries().combine_chunks()
         frame = to_pandas(table)
-        frame.attrs["agentbook"] = jsonable(
-            {
-                "resource": "events",
-                "operation": "Store.events",
-                "parameters": {"path": self.path, "since": span.since, "until": span.until},
-                "loaded_at": manifest.synced_at,
-                "requests": 0,
-                "complete": not manifest.failed,
-                "failed_sessions": manifest.failed,
-                "problem_count": 0,
-                "problems": [],
-            }
-        )
+        parameters = {"path": self.path, "since": span.since, "until": span.until}
+        frame.attrs["agentbook"] = jsonable(manifest.provenance("Store.events", parameters=parameters, requests=0))
         return frame
 
     def _read(self, read: Callable[[Manifest], T]) -> T:
