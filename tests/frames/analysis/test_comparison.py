@@ -34,46 +34,6 @@ def test_only_a_near_metric_is_suggested() -> None:
         compare_periods(events_of({"a": [100.0]}), metric="answer")
 
 
-def test_compare_periods_puts_the_greatest_change_first() -> None:
-    day = 86_400.0
-    frame = events_of({"a": [100.0, 200.0, 3 * day], "b": [*(day + 1 + n for n in range(40)), 2 * day - 1]})
-    table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2))
-    by_metric = table.set_index("metric")
-    assert by_metric.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
-    # By sessions: two events of one before, 41 of another after.
-    assert 0 < by_metric.loc["events", "z"] <= 39 / math.sqrt(2**2 + 41**2) + 1e-9
-    assert table["metric"][0] == "events"
-    assert by_metric.loc["sessions", ["before", "after"]].to_list() == [1, 1]
-    grouped = compare_periods(frame, period="1D", as_of=START + timedelta(days=2), by="session_id", metric="events")
-    assert grouped.iloc[0][["session_id", "metric", "before", "after"]].to_list() == ["b", "events", 0, 41]
-
-
-def test_compare_periods_of_turns() -> None:
-    items = []
-    for second, length in [(10, 4), (20, 4), (100_000, 16), (100_100, 16)]:
-        for offset, kind, content, author in (
-            (0, "message", {"text": "?"}, {"type": "user"}),
-            (length, "runtime_done", {"text": "!"}, None),
-        ):
-            at = START + timedelta(seconds=second + offset)
-            items.append(
-                {
-                    "id": first_id_at(at),
-                    "type": kind,
-                    "content": content,
-                    "author": author,
-                    "created_at": at.isoformat(),
-                }
-            )
-    frame = to_frame("events", [json.dumps({"items": items}).encode()], context={"session_id": "s"})
-    table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2)).set_index("metric")
-    assert table.loc["latency_p50_s", ["before", "after", "ratio", "n"]].to_list() == [4, 16, 4, 4]
-    assert table.loc["failed_share", ["before", "after"]].to_list() == [0, 0]
-    assert len(turns(frame)) == 4
-    with pytest.raises(ValueError, match="compare_periods cannot group by 'team'"):
-        compare_periods(frame, by="team")
-
-
 TURNS = st.lists(
     st.tuples(
         st.sampled_from("abcd"),

@@ -50,28 +50,10 @@ TURNS: dict[str, list[Event]] = {
         call(4, {"tool_call_id": "c1", "result": [1]}, type="tool_result"),
         call(5, {"tool_call_id": "c2", "error": "no"}, type="tool_result"),
     ],
-    "calls and results by name": [
-        call(2, {"tool": "sql", "arguments": 1}), call(3, {"tool": "web", "arguments": 2}),
-        call(4, {"tool": "sql", "arguments": 3}), call(5, {"tool": "web", "result": 2}, type="tool_result"),
-        call(6, {"tool": "sql", "result": 1}, type="tool_result"),
-    ],
-    "tools within a task": [
-        call(2, {"agent": "helper"}, "t1", "task_started"), call(3, {"tool": "a"}, "t1"),
-        call(4, {"tool": "a", "result": 1}, "t1", "tool_result"), call(5, {"tool": "b", "call_id": "b"}, "t1"),
-        call(6, {"call_id": "b", "result": 2}, "t1", "tool_result"), done(7, "t1"),
-    ],
-    "several calls in a list": [call(2, {"tool_calls": [{"name": "a", "arguments": 1, "id": "1"}, {"name": "b", "id": "2"}]})],
-    "ends without a name": [call(2, {"tool": "a"}, type="tool_called"), done(3, "t0")],
-    "two runs of one tool within a task": [
-        call(2, {"tool": "a", "arguments": 1}, "t1"), call(3, {"tool": "a", "arguments": 2}, "t1"),
-        call(4, {"tool": "a", "result": 3}, "t1", "tool_result"), done(5, "t1"),
-    ],
     "a call beside the content, by a number": [
         {**call(2, {}), "tool_calls": [{"id": 7, "function": {"name": "a", "arguments": {}}}]},
         call(3, {"tool_call_id": 7, "result": 1}, type="tool_result"),
     ],
-    "a note of no tool": [call(2, {"name": "mood", "mood": 3}, type="note")],
-    "a circle": [call(n, {"tool": "x", "call_id": f"c{n}", "parent_id": f"c{n % 3 + 1}"}) for n in (1, 2, 3)],
 }  # fmt: skip
 
 
