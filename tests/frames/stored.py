@@ -1,10 +1,9 @@
-"""A platform whose events are stored, what a store must hold, and equal frames."""
+"""A platform whose events are stored, and what a store of them must hold."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pyarrow.dataset as ds
 
 from support.fake_platform.core import event_id
@@ -33,9 +32,3 @@ def plain_rows(path: Path) -> list[str]:
 
 def everything(platform: HttpPlatform) -> list[str]:
     return sorted(event for ids in platform.sessions.values() for event in ids)
-
-
-def same(actual: pd.DataFrame, expected: pd.DataFrame) -> None:
-    actual, expected = actual.copy(), expected.copy()
-    actual.attrs, expected.attrs = {}, {}
-    pd.testing.assert_frame_equal(actual, expected)

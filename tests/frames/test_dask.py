@@ -19,6 +19,7 @@ from agentbook.frames import dask as frames_dask
 from agentbook.frames.dask import without_categories
 from agentbook.frames.store.store import Store
 from benchmarks.wire import Platform
+from frames.analyses import AS_OF, OPTIONS
 from support.fake_platform.core import START_MS, event_id
 from support.fake_platform.over_http import HttpPlatform
 from support.s3 import bucket as bucket
@@ -28,25 +29,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 SECRET = "s3cret-that-must-not-travel"
-AS_OF = "2030-01-01"
 MIDDLE = datetime.fromtimestamp(START_MS / 1000 + 400, UTC)
 
-# Every analysis of events at the root, with what makes its answer the same wherever it
-# runs.
-ANALYSES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "turns": (ab.turns, {"as_of": AS_OF}),
-    "session_summary": (ab.session_summary, {"as_of": AS_OF}),
-    "activity": (ab.activity, {"freq": "1h"}),
-    "hour_of_week": (ab.hour_of_week, {"tz": "Europe/Berlin"}),
-    "failures": (ab.failures, {"as_of": AS_OF}),
-    "latency": (ab.latency, {"freq": "1D"}),
-    "concurrency": (ab.timing, {}),
-    "activity_gaps": (ab.timing, {"what": "gaps", "longer_than": "30s"}),
-    "idle_sessions": (ab.timing, {"what": "idle", "as_of": AS_OF}),
-    "compare_periods": (ab.compare_periods, {"as_of": MIDDLE, "period": "5min"}),
-}
 BY_SESSION: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{name: ANALYSES[name] for name in ("turns", "session_summary", "activity_gaps", "idle_sessions")},
+    **{name: OPTIONS[name] for name in ("turns", "session_summary", "timing: gaps", "timing: idle")},
     "activity": (ab.activity, {"freq": "1min", "by": "session_id", "fill": False}),
     "latency": (ab.latency, {"by": "session_id"}),
     "compare_periods": (ab.compare_periods, {"as_of": MIDDLE, "period": "5min", "by": "session_id"}),
@@ -83,9 +69,9 @@ def test_a_dask_frame_is_the_pandas_frame(platform: HttpPlatform, partitions: in
     same(events.compute(), ab.load_events(client, sessions))
 
 
-@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_every_analysis_runs_by_partition_with_its_meta(events: Any, name: str) -> None:
-    analysis, options = ANALYSES[name]
+    analysis, options = OPTIONS[name]
     expected = pd.concat([analysis(events.get_partition(n).compute(), **options) for n in range(3)])
     kinds = expected.dtypes.map(str).to_dict()
     unchanged = events.map_partitions(analysis, meta=ab.dask.meta_of(analysis, **options), **options)

@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from frames.analysis.test_arguments import OF_EVENTS
+from frames.analyses import OF_EVENTS, same
 from frames.plot.test_plot import credentials_of, events_of
-from frames.stored import same
 
 
 def in_arrow(frame: pd.DataFrame) -> pd.DataFrame:

@@ -22,10 +22,9 @@ import agentbook as ab
 import agentbook.frames
 from agentbook.frames.export import to_arrow
 from agentbook.frames.tabular import frame_of
-from frames.stored import same
+from frames.analyses import AS_OF, OF_EVENTS, same
 from support.fake_platform.core import event_id
 
-AS_OF = "2030-01-01"
 EVENTS = [
     {
         "id": event_id(9000 * n, n), "created_at": f"2026-10-03T08:{n:02d}:00Z", "content": {"text": "?"},
@@ -102,14 +101,7 @@ KINDS: dict[str, Callable[[pd.DataFrame, str], Any]] = {
     "to_pandas": lambda frame, _resource: SimpleNamespace(to_pandas=lambda: frame),
 }
 TAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "turns": ("events", lambda data: ab.turns(data, as_of=AS_OF)),
-    "session_summary": ("events", lambda data: ab.session_summary(data, as_of=AS_OF)),
-    "activity": ("events", ab.activity),
-    "hour_of_week": ("events", ab.hour_of_week),
-    "failures": ("events", lambda data: ab.failures(data, as_of=AS_OF)),
-    "timing: gaps": ("events", lambda data: ab.timing(data, "gaps", longer_than="1s")),
-    "timing: idle": ("events", lambda data: ab.timing(data, "idle", as_of=AS_OF)),
-    "compare_periods": ("events", lambda data: ab.compare_periods(data, as_of=AS_OF, period="1000D")),
+    **{name: ("events", call) for name, call in OF_EVENTS.items()},
     "with_cost": ("events", lambda data: ab.with_cost(data, {"*": (1, 2)})),
     "topics": ("events", lambda data: ab.topics(data).frame),
     "plot.credentials": ("credentials", ab.plot.credentials),

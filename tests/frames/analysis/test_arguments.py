@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
 from datetime import UTC, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,25 +18,11 @@ from agentbook.frames.analysis.arguments import keep_top, period_range, with_adv
 from agentbook.frames.analysis.turns import REQUIRED
 from agentbook.frames.dask import without_categories
 from agentbook.frames.parse.frame import to_frame
+from frames.analyses import OF_EVENTS, same
 from frames.plot.test_plot import credentials_of, events_of
-from frames.stored import same
 from frames.test_tabular import loaded, public_functions
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
-
-AS_OF = "2030-01-01"
-OF_EVENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
-    "turns": lambda frame: ab.turns(frame, as_of=AS_OF),
-    "session_summary": lambda frame: ab.session_summary(frame, as_of=AS_OF),
-    "activity": ab.activity,
-    "hour_of_week": ab.hour_of_week,
-    "failures": lambda frame: ab.failures(frame, as_of=AS_OF),
-    "latency": ab.latency,
-    "concurrency": ab.timing,
-    "gaps": lambda frame: ab.timing(frame, "gaps", longer_than="10s"),
-    "idle": lambda frame: ab.timing(frame, "idle", as_of=AS_OF),
-    "compare_periods": lambda frame: ab.compare_periods(frame, as_of=AS_OF, period="2000D"),
-}
 
 
 @pytest.fixture(scope="module")
