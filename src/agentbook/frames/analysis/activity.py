@@ -118,7 +118,6 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     """
     of_turns = part_of(events, "turn_events")
     events = events_of(events, caller="session_summary")
-    warn_if_empty(events, caller="session_summary")
     rows = ordered_events(events, caller="session_summary")
     span = span_in(rows, "created_at", since, until)
     table = turns(events if of_turns is None else of_turns, as_of=as_of)
@@ -369,7 +368,6 @@ def hour_of_week(
     stat = None if value in WEEKLY else check_stat(value, caller="hour_of_week", others=WEEKLY)
     if value == "events":
         source = events_of(data, caller="hour_of_week")
-        warn_if_empty(source, caller="hour_of_week")
         rows, tz = ordered_events(source, caller="hour_of_week"), zone_in(tz, source)
         rows = rows.assign(**{"(at)": rows["created_at"]})
         span = span_in(rows, "(at)", since, until, tz=tz)

@@ -579,11 +579,9 @@ def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
         if any(span.contains(rows).any() for rows in (records.turns, records.events)):
             continue
         moments = pd.concat([records.turns["at"], records.events["at"]]).dropna()
-        extent = (
-            f"they span {moments.min():%Y-%m-%d %H:%M} to {moments.max():%Y-%m-%d %H:%M} UTC"
-            if len(moments)
-            else "there are none at all"
-        )
+        extent = "there are none at all"
+        if len(moments):
+            extent = f"they span {moments.min():%Y-%m-%d %H:%M} to {moments.max():%Y-%m-%d %H:%M} UTC"
         raise ValueError(
             f"compare_periods has no data in {name} ({span}); {extent}. Choose a span within, or load more."
         )

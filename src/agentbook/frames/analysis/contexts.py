@@ -101,9 +101,8 @@ def context_status(
     groups = groups_of(by, *_COUNTS, caller="context_status", frame=contexts)
     warn_if_empty(contexts, caller="context_status", advice=_NO_CONTEXTS)
     span = span_in(contexts, "created_at", since, until)
-    contexts = keep_top(
-        rows_in(span, contexts, contexts["created_at"], caller="context_status"), groups, top, caller="context_status"
-    )
+    contexts = rows_in(span, contexts, contexts["created_at"], caller="context_status")
+    contexts = keep_top(contexts, groups, top, caller="context_status")
     rows = contexts.assign(
         status=contexts["status"].astype(STR),
         published=contexts["published_by_id"].notna(),

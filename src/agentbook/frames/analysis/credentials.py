@@ -356,11 +356,8 @@ def _webhook(source: pd.DataFrame, raw_types: list[Any]) -> pd.Categorical:
     `raw_types` holds signature types that could not be read: those count as unknown,
     not as none.
     """
-    enabled, active, signature = (
-        source["webhook_enabled"],
-        source["has_active_webhook_triggers"],
-        source["signature_type"],
-    )
+    enabled, active = source["webhook_enabled"], source["has_active_webhook_triggers"]
+    signature = source["signature_type"]
     unsigned = signature.isna() | signature.str.lower().isin(["", "none", "null", "unsigned"])
     on = enabled.fillna(False).astype("bool")
     idle = ~active.fillna(True).astype("bool")

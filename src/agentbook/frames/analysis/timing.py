@@ -11,17 +11,7 @@ import pandas as pd
 
 from ...api.span import parse_length
 from ..tabular import events_of, with_provenance
-from .arguments import (
-    groups_of,
-    keep_top,
-    next_period,
-    period_range,
-    period_starts,
-    rows_in,
-    span_in,
-    warn_if_empty,
-    zone_in,
-)
+from .arguments import groups_of, keep_top, next_period, period_range, period_starts, rows_in, span_in, zone_in
 from .statistic import aggregate, check_stat
 from .turns import ordered_events, turns, turns_in
 
@@ -106,9 +96,8 @@ def latency(
     quantiles = list(quantiles)
     if any(not 0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles must be between 0 and 1, not {quantiles}.")
-    if stat is None:
-        stats = ["mean", "min", *(f"p{q * 100:g}" for q in quantiles), "max"]
-    else:
+    stats = ["mean", "min", *(f"p{q * 100:g}" for q in quantiles), "max"]
+    if stat is not None:
         stats = [check_stat(stat, caller="latency")]
     table, groups, tz, span = turns_in(
         data, "status", "latency_s", "asked_at", caller="latency", by=by, since=since, until=until, tz=tz,
@@ -240,7 +229,6 @@ def timing(
     frame = events_of(data, caller="timing")
     groups = groups_of(by, *_COLUMNS[what], caller="timing", frame=frame)
     shortest = parse_length(_LONGER_THAN[what] if longer_than is None else longer_than, "longer_than")
-    warn_if_empty(frame, caller="timing")
     rows = ordered_events(frame, caller="timing")
     span = span_in(rows, "created_at", since, until, tz=zone_in(tz, frame))
     if what == "gaps":
@@ -301,12 +289,8 @@ def _by_group(rows: pd.DataFrame, groups: list[str], measure: Callable[[pd.DataF
 
 def _steps(closed: pd.DataFrame) -> pd.DataFrame:
     """The turns in flight after each change."""
-    changes = pd.concat(
-        [
-            pd.Series(1, index=pd.DatetimeIndex(closed["asked_at"])),
-            pd.Series(-1, index=pd.DatetimeIndex(closed["replied_at"])),
-        ]
-    )
+    ends = {"asked_at": 1, "replied_at": -1}
+    changes = pd.concat([pd.Series(step, index=pd.DatetimeIndex(closed[name])) for name, step in ends.items()])
     steps = changes.groupby(level=0).sum().cumsum()
     return pd.DataFrame(
         {"at": pd.DatetimeIndex(steps.index, tz="UTC").as_unit("us"), "in_flight": steps.to_numpy(dtype=np.int64)}

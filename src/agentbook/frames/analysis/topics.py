@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ..._files import atomic_write, file_path
 from ..._masking import mask_text
-from ..._text import title, visible
+from ..._text import count_text, title, visible
 from ...api.errors import EmptyWarning
 from ...events.ask import ask_first
 from ..parse.frame import list_column
@@ -298,16 +298,13 @@ class Topics:
         OSError
             If the file cannot be written.
         """
-        terms = np.array(list(self._model.idf), object)
+        model, terms = self._model, np.array(list(self._model.idf), object)
         centres = [
-            {str(terms[column]): float(centre[column]) for column in np.flatnonzero(centre)}
-            for centre in self._model.centres
+            {str(terms[column]): float(centre[column]) for column in np.flatnonzero(centre)} for centre in model.centres
         ]
         columns = {name: self.frame[name].astype(object).to_list() for name in _DTYPES}
         columns["example"] = [text if isinstance(text, str) else None for text in columns["example"]]
-        file = _File(
-            dict(self._model.idf), self._model.unknown, centres, list(self._model.reach), self._names, columns
-        )  # fmt: skip
+        file = _File(dict(model.idf), model.unknown, centres, list(model.reach), self._names, columns)
         target = file_path(path, "topics.save")
         with atomic_write(target) as opened:
             opened.write(msgspec.json.encode(file, enc_hook=list))
@@ -349,13 +346,10 @@ class Topics:
     def _sentence(self) -> str:
         sessions = int(self.frame["sessions"].sum())
         rest = int(self.frame.loc[self.frame["topic"] == OTHER, "sessions"].sum())
-        count = f"{len(self._names):,} topic{'' if len(self._names) == 1 else 's'}"
+        sentence = f"{count_text(len(self._names), 'topic')} in {count_text(sessions, 'session')}"
+        sentence += f"; {rest:,} fit none" if rest else ""
         advice = "; no others stand apart, but k= can ask for more" if len(self._names) == 1 < sessions else ""
-        return (
-            f"{count} in {sessions:,} session{'' if sessions == 1 else 's'}"
-            + (f"; {rest:,} fit none" if rest else "")
-            + advice
-        )
+        return sentence + advice
 
     def _repr_html_(self) -> str:
         shown = pd.DataFrame(

@@ -283,7 +283,8 @@ def turns_in(
     tz = zone_in(tz, table)
     groups = groups_of(by, *reserved, caller=caller, frame=table)
     require(table, *columns, caller=caller)
-    table = with_instants(table, *({"asked_at", "replied_at"} & {"asked_at", *columns}), caller=caller)
+    instants = [name for name in ("asked_at", "replied_at") if name in ("asked_at", *columns)]
+    table = with_instants(table, *instants, caller=caller)
     at = table["asked_at"] if "asked_at" in table else table["replied_at"]
     table = table.assign(**{"(at)": at.fillna(table["replied_at"]) if or_replied else at})
     span = span_in(table, "(at)", since, until, tz=tz)
@@ -557,7 +558,11 @@ def read_events(events: pd.DataFrame, *, caller: str) -> EventColumns:
 
 
 def ordered_events(events: pd.DataFrame, *, caller: str) -> pd.DataFrame:
-    """Persisted events by session and id, without reading what they mean for turns."""
+    """Persisted events by session and id, without reading what they mean for turns.
+
+    It warns in the name of `caller` if there are none.
+    """
+    warn_if_empty(events, caller=caller)
     require(events, *REQUIRED, caller=caller)
     return in_order(with_instants(events, *INSTANTS, caller=caller), caller=caller)[0]
 
