@@ -190,12 +190,13 @@ class ChatPanel(ChatWidget):
         Interrupting the cell stops the waiting at once, like Stop. Specification:
         "Events", rules 3 to 5.
         """
-        return finished(loop.run(self._ask(with_attachments(text, attach)), timeout_s, operation="panel.ask"))
+        asking = self._in_this_cell(self._ask, with_attachments(text, attach))
+        return finished(loop.run(asking, timeout_s, operation="panel.ask"))
 
     async def aask(self, text: str, timeout_s: float | None = None, *, attach: Attached = ()) -> Turn:
         """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
-        message = with_attachments(text, attach)
-        return finished(await loop.run_async(self._ask(message), timeout_s, operation="panel.aask"))
+        asking = self._in_this_cell(self._ask, with_attachments(text, attach))
+        return finished(await loop.run_async(asking, timeout_s, operation="panel.aask"))
 
     async def _ask(self, text: str) -> Turn:
         exchange = self.conversation.submit(text)
@@ -205,8 +206,6 @@ class ChatPanel(ChatWidget):
         except asyncio.CancelledError:
             self.conversation.stop(exchange)
             raise
-        finally:
-            self._throttle.flush()  # a notebook that is executed and saved may end with this cell
 
     def ask_again(self, turn: Turn | int = -1, timeout_s: float | None = None) -> Turn:
         """Ask an answered turn again, for a second reply beside the first.
@@ -255,7 +254,7 @@ class ChatPanel(ChatWidget):
             position = turns.index(turn) if isinstance(turn, Turn) else range(len(turns))[turn]
         except (ValueError, IndexError):
             raise ValueError(f"There is no such turn in the session that is shown, which has {len(turns)}.") from None
-        asking = self._ask_again(self.conversation.exchanges[position])
+        asking = self._in_this_cell(self._ask_again, self.conversation.exchanges[position])
         return finished(loop.run(asking, timeout_s, operation="panel.ask_again"))
 
     async def _ask_again(self, exchange: Exchange) -> Turn:
@@ -269,8 +268,6 @@ class ChatPanel(ChatWidget):
         except asyncio.CancelledError:
             alternative.conversation.stop()
             raise
-        finally:
-            self._throttle.flush()
 
     def _again(self, exchange: Exchange, confirm: bool) -> dict[str, Any]:
         """What a page shows before a turn is asked again; `confirm` begins it."""
@@ -345,11 +342,10 @@ class ChatPanel(ChatWidget):
         -----
         Raises nothing.
         """
-        return loop.run(self._withdraw(), READ_TIMEOUT_S, operation="panel.withdraw")
+        return loop.run(self._in_this_cell(self._withdraw), READ_TIMEOUT_S, operation="panel.withdraw")
 
     async def _withdraw(self) -> str:
         held = [exchange for exchange in self.conversation.pending if self.conversation.withdraw(exchange)]
-        self._throttle.flush()
         return held[-1].prompt if held else ""
 
     def new_session(self) -> None:
@@ -362,7 +358,8 @@ class ChatPanel(ChatWidget):
         ValueError
             If the panel was created without a workspace or an agent.
         """
-        loop.run(self.conversation.new_session(), READ_TIMEOUT_S, operation="panel.new_session")
+        leaving = self._in_this_cell(self.conversation.new_session)
+        loop.run(leaving, READ_TIMEOUT_S, operation="panel.new_session")
 
     def open_session(self, session: Any, *, keep: bool = False) -> None:
         """Show another session in the panel, and continue it if this key started it.
@@ -381,13 +378,8 @@ class ChatPanel(ChatWidget):
         agent of the session; after `new_session`, to the panel's own again.
         Specification: "Authentication", rule 9.
         """
-        loop.run(self._open_session(session, keep), READ_TIMEOUT_S, operation="panel.open_session")
-
-    async def _open_session(self, session: Any, keep: bool) -> None:
-        try:
-            await self.conversation.attach(session, keep=keep)
-        finally:
-            self._throttle.flush()
+        opening = self._in_this_cell(self.conversation.attach, session, keep=keep)
+        loop.run(opening, READ_TIMEOUT_S, operation="panel.open_session")
 
     def rename(self, session: Any, name: str) -> None:
         """Name a session in the lists of sessions on this computer.
@@ -444,7 +436,7 @@ class ChatPanel(ChatWidget):
         ValueError
             If the panel has not shown this session, and it has no name here.
         """
-        loop.run(self._forget(session), READ_TIMEOUT_S, operation="panel.forget")
+        loop.run(self._in_this_cell(self._forget, session), READ_TIMEOUT_S, operation="panel.forget")
 
     async def _forget(self, session: Any) -> None:
         is_named = ref(session) in await asyncio.to_thread(session_names)

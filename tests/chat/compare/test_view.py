@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import re
 from typing import Any
 
@@ -107,20 +108,22 @@ def test_the_static_html_is_not_typeset(make: Any) -> None:
 
 
 def test_the_static_transcript_shows_answers_side_by_side(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[tuple[str, dict[str, Any]]] = []
-    record = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options))  # noqa: E731
+    cell, sent = contextvars.ContextVar("cell", default=0), list[tuple[str, dict[str, Any], int]]()
+    record = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options, cell.get()))  # noqa: E731
     monkeypatch.setattr(static_transcript, "show_bundle", record)
     monkeypatch.setattr(static_transcript, "in_kernel", lambda: True)
     compare = make("echo", "shout")
     compare._ipython_display_()
+    cell.set(1)
     compare.ask("Hello")
+    cell.set(2)
     compare.prefer("echo")
     final = sent[-1][0]
     assert sent[-1][1]["update"]
+    assert {at: "echo was preferred." in text for text, _, at in sent} == {0: False, 1: False, 2: True}
     assert re.search(
         r'<div class="ab-columns"><div class="ab-column ab-chosen">.*<div class="ab-column">', final, re.DOTALL
     )
-    assert "echo was preferred." in final
     assert "onload" not in final
     assert not any(session in final for session in compare.session_ids.values())
 

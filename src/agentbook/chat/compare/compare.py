@@ -146,18 +146,14 @@ class Compare(ChatWidget):
         The failure of an agent is not raised. Interrupting the cell stops the waiting
         at once, like Stop. Specification: "Events", rules 3 to 5.
         """
-        return loop.run(self._ask(text, timeout_s), operation="compare.ask")
+        return loop.run(self._in_this_cell(self._ask, text, timeout_s), operation="compare.ask")
 
     async def aask(self, text: str, timeout_s: float | None = None) -> dict[str, Turn]:
         """As `ask`, awaited, on any event loop: ``await compare.aask("...")``."""
-        return await loop.run_async(self._ask(text, timeout_s))
+        return await loop.run_async(self._in_this_cell(self._ask, text, timeout_s))
 
     async def _ask(self, text: str, timeout_s: float | None) -> dict[str, Turn]:
-        round_ = self.comparison.submit(text)
-        try:
-            return await self.comparison.wait(round_, timeout_s)
-        finally:
-            self._throttle.flush()
+        return await self.comparison.wait(self.comparison.submit(text), timeout_s)
 
     def stop(self) -> None:
         """Stop listening for pending replies.
@@ -204,11 +200,10 @@ class Compare(ChatWidget):
         side: Choice = labels.index(choice) if choice in labels else choice
         if side is not None and not isinstance(side, int) and side not in (TIE, NONE):
             raise ValueError(f"{choice!r} is not one of these: {', '.join(map(repr, [*labels, TIE, NONE]))}.")
-        loop.run(self._prefer(rounds[number - 1], side), operation="compare.prefer")
+        loop.run(self._in_this_cell(self._prefer, rounds[number - 1], side), operation="compare.prefer")
 
     async def _prefer(self, round_: Round, choice: Choice) -> None:
         self.comparison.prefer(round_, choice)
-        self._throttle.flush()
 
     @property
     def preferences(self) -> pd.DataFrame:

@@ -12,9 +12,10 @@ styles, it looks like the panel.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..._text import in_kernel, thought
@@ -53,6 +54,7 @@ class StaticTranscript:
         self._uid = uid
         self._to_html: Callable[..., str] = to_html or static_html
         self._context: contextvars.Context | None = None
+        self._asking: list[contextvars.Context] = []  # of cells that run
         self._bundle: dict[str, str] = {}
 
     def show(self, *content: Any) -> None:
@@ -82,7 +84,22 @@ class StaticTranscript:
         bundle = self._make_bundle(*content)
         if bundle != self._bundle:
             self._bundle = bundle
-            self._context.run(show_bundle, bundle, display_id=self._uid, update=True)
+            context = self._asking[-1] if self._asking else self._context
+            context.run(show_bundle, bundle, display_id=self._uid, update=True)
+
+    @contextlib.contextmanager
+    def published_here(self) -> Iterator[None]:
+        """Meanwhile, updates count as output of the calling cell.
+
+        Where a notebook is executed without a page, as by nbclient, only the running
+        cell can change an output, be it that of another cell.
+        """
+        context = contextvars.copy_context()
+        self._asking.append(context)
+        try:
+            yield
+        finally:
+            self._asking.remove(context)
 
     def _make_bundle(self, *content: Any) -> dict[str, str]:
         return {"text/plain": "", "text/html": self._to_html(*content, self._uid)}

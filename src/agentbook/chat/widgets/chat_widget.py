@@ -16,7 +16,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import ipywidgets as widgets
 
@@ -33,6 +33,9 @@ from ..model.exchange import Exchange
 from ..model.user_errors import UserError, explain
 from .page_view import PageState, PageView, PageViewBox
 from .throttle import Throttle
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 15.0
 REST_S = 2.0  # until the connections of a chat that left its page rest
@@ -306,6 +309,17 @@ class ChatWidget(PageViewBox):
         return self._drawing.open_characters / OPEN_CHARACTERS_PER_S
 
     # Display
+
+    async def _in_this_cell(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **options: P.kwargs) -> T:
+        """Do what code asks for, and show and save the result before it returns.
+
+        A notebook that is executed and saved may end with the calling cell.
+        """
+        with self._static.published_here():
+            try:
+                return await work(*args, **options)
+            finally:
+                self._throttle.flush()
 
     def _ipython_display_(self, **_: Any) -> None:
         show_live(self)
