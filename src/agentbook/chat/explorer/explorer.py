@@ -23,7 +23,7 @@ from ...frames.analysis.arguments import zone_in
 from ...live.listeners import Listeners
 from ..assets import read_module, read_style
 from ..html.static_transcript import StaticTranscript, show_live
-from ..html.style import hide_static, panel_css
+from ..html.style import hide_static, live_class, panel_css
 from ..page_requests import TestSet, add_to_test_set
 from ..widgets.page_view import PageView, PageViewBox
 from .filters import Filters, label, search_text
@@ -105,6 +105,7 @@ class Shown:
             self._box = PageViewBox(
                 lambda on_hello: self._view_type(self._snapshot, self._receive, on_hello, repr(self))
             )
+            self._box.add_class(live_class(self._uid))
         return repr(self) if self._box is None else self._box
 
     def _ipython_display_(self, **_: Any) -> None:

@@ -41,10 +41,20 @@ def live_style(uid: str) -> str:
     return f"<style>{live_css()} {hide_static(uid)}</style>"
 
 
+def live_class(uid: str) -> str:
+    """The class of a live widget, by which `hide_static` finds it."""
+    return f"{uid}-live"
+
+
 def hide_static(uid: str) -> str:
-    """The rules that hide the static element of a live widget."""
-    static = f".{uid}-static"
-    return f"{static} {{ display: none; }} .jp-OutputArea-child:has(> .jp-OutputArea-output > {static}) {{ display: none; }}"
+    """The rules that hide the static element beside its live widget.
+
+    A copy of the notebook, which JupyterLab may show in the same page, has the static
+    element and not the widget.
+    """
+    static, here = f".{uid}-static", f".jp-OutputArea:has(.{live_class(uid)})"
+    output = f"{here} > .jp-OutputArea-child:has(> .jp-OutputArea-output > {static})"
+    return f"{static}:not(.jp-OutputArea *), {here} {static}, {output} {{ display: none; }}"
 
 
 def static_style(uid: str, html: str) -> str:

@@ -18,7 +18,7 @@ from ...evaluation.platform import model_names
 from ...events import loop
 from ..html.sanitize import escape
 from ..html.static_transcript import show_live
-from ..html.style import live_style
+from ..html.style import live_class, live_style
 from ..model.start import start_errors
 from ..model.user_errors import explain
 from ..widgets.parts import close_all
@@ -64,6 +64,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         )
         self.add_class("ab-chat")
         self.add_class("ab-lab")
+        self.add_class(live_class(uid))
         self._draw_form()
         self._end_listening = lab.listen(self._forward)
         loop.submit(self._open())

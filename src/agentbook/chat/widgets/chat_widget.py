@@ -25,7 +25,7 @@ from ...events import loop
 from ..html.attached import attached_html
 from ..html.sanitize import visible
 from ..html.static_transcript import StaticTranscript, show_live
-from ..html.style import hide_static
+from ..html.style import hide_static, live_class
 from ..model import mentions
 from ..model.attachments import attachment, text_attachment
 from ..model.conversation import Conversation
@@ -92,6 +92,7 @@ class ChatWidget(PageViewBox):
         self._throttle = Throttle(self._draw, self._pause_s, self._save)
         self._ended = False
         super().__init__(lambda on_hello: view(self._state.snapshot, self._receive, on_hello), width="100%", **layout)
+        self.add_class(live_class(uid))
         self._draw()
         _fill_boxes()
 
