@@ -16,11 +16,12 @@ from chat.test_hostile import Reader, assert_harmless
 
 def test_markdown_is_formatted() -> None:
     shown = render(
-        "# Title\n\n- [x] done\n- [ ] open\n\n| a | b |\n|--:|:-:|\n| 1 | 2 |\n\n~~no~~ **yes** `code`\n\n"
+        "# Title\n\nPart\n---\n\n- [x] done\n- [ ] open\n\n| a | b |\n|--:|:-:|\n| 1 | 2 |\n\n~~no~~ **yes** `code`\n\n"
         "```python\nprint('é')\n```\n\n![a *cat*](https://e.test/cat.png) <https://e.test>"
     )
     for part in (
-        "<h1>Title</h1>",
+        '<h5 class="ab-h1 jp-toc-ignore">Title</h5>',
+        '<h6 class="ab-h2 jp-toc-ignore">Part</h6>',
         '<li class="ab-task">☑ done</li>',
         '<li class="ab-task">☐ open</li>',
         '<td class="ab-right">1</td>',
@@ -36,14 +37,29 @@ def test_markdown_is_formatted() -> None:
     assert "<img" not in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "formatted"),
+    [
+        ("**注意：**请先备份。", "<strong>注意：</strong>请先备份。"),
+        ("这是**「重要」**的事。", "这是<strong>「重要」</strong>的事。"),
+        ("**Markdown（マークダウン）**は言語です。", "<strong>Markdown（マークダウン）</strong>は言語です。"),
+        ('이것은 **"강조"**입니다.', '이것은 <strong>"강조"</strong>입니다.'),
+        ("*（注）*と~~「誤」~~を", "<em>（注）</em>と<s>「誤」</s>を"),
+        ("2 ** 3，**不**， a**:**b", "2 ** 3，<strong>不</strong>， a**:**b"),
+    ],
+)
+def test_emphasis_needs_no_spaces_beside_wide_characters(text: str, formatted: str) -> None:
+    assert render(text) == f"<p>{formatted}</p>\n"
+
+
 def test_blocks_written_from_right_to_left_find_their_direction() -> None:
     arabic = "استخدم list في Python."
     text = (
         f"# {arabic}\n\n{arabic}\n\n- {arabic}\n\n> {arabic}\n\n| {arabic} |\n|--|\n| b |\n\n[^1]: {arabic}\n\nEnglish."
     )
     shown = render(text)
-    for start in ("<h1", "<p", "<ul", "<blockquote", "<table", '<div class="ab-note"'):
-        assert f'{start} dir="auto">' in shown
+    for start in ("<h5", "<p", "<ul", "<blockquote", "<table", '<div class="ab-note"'):
+        assert f'{start} dir="auto"' in shown
     assert "<p>English.</p>" in shown
     assert "dir=" not in render("English only.")
 

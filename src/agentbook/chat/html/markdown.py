@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import MutableMapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pygments
 from markdown_it import MarkdownIt
-from markdown_it.common.utils import escapeHtml
+from markdown_it.common.utils import escapeHtml, isWhiteSpace
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
-from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline import StateInline, emphasis, strikethrough
+from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from pygments.formatters import HtmlFormatter
@@ -26,7 +28,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from .formulas import add_mathematics
-from .sanitize import PICTURE_ADDRESS, clean, visible
+from .sanitize import NOT_LISTED, PICTURE_ADDRESS, clean, visible
 
 # Inline Markdown does not take linear time in the worst case: longer blocks and lines
 # are shown as plain text.
@@ -208,8 +210,29 @@ def _parser() -> MarkdownIt:
     add_mathematics(parser)
     _add_footnotes(parser)
     parser.block.ruler.before("fence", "fenced_markdown", _parse_fenced_markdown, {"alt": ["paragraph", "blockquote"]})
-    parser.core.ruler.push("agentbook", _task_lists_and_alignment)
+    parser.core.ruler.push("agentbook", _adapt)
+    for rule in (emphasis, strikethrough):
+        parser.inline.ruler.at(rule.__name__.rpartition(".")[2], partial(_tokenize_emphasis, rule.tokenize))
     return parser
+
+
+def _tokenize_emphasis(tokenize: Any, state: StateInline, silent: bool) -> bool:
+    state.scanDelims = partial(_scan_delimiters, state)  # type: ignore[method-assign]
+    return bool(tokenize(state, silent))
+
+
+def _scan_delimiters(state: StateInline, start: int, can_split_word: bool) -> Scanned:
+    """Whether ``**`` and such can begin and end emphasis.
+
+    CommonMark looks for spaces beside punctuation. Beside a wide character, as in
+    ``**注意：**请``, there are none, so all of it counts, as in markdown-cjk-friendly.
+    """
+    found = StateInline.scanDelims(state, start, can_split_word)
+    end = start + found.length
+    before, after = state.src[start - 1 : start] or " ", state.src[end : end + 1] or " "
+    if not can_split_word or not any(unicodedata.east_asian_width(each) in "WFH" for each in (before, after)):
+        return found
+    return Scanned(not isWhiteSpace(ord(after)), not isWhiteSpace(ord(before)), found.length)
 
 
 def _open_table(renderer: Any, tokens: Sequence[Token], idx: int, *_: Any) -> str:
@@ -249,10 +272,15 @@ def _match_fence(state: StateBlock, line: int) -> re.Match[str] | None:
     return _FENCE.fullmatch(state.src, state.bMarks[line] + state.tShift[line], state.eMarks[line])
 
 
-def _task_lists_and_alignment(state: StateCore) -> None:
+def _adapt(state: StateCore) -> None:
+    """Task lists, alignment, directions, and headings below those of a notebook."""
     if _RIGHT_TO_LEFT.search(state.src):
         _set_directions(state)
     for before, token in zip([None, None, *state.tokens], state.tokens, strict=False):
+        if token.type.startswith("heading_"):
+            if token.nesting > 0:
+                token.attrSet("class", f"ab-{token.tag} {NOT_LISTED}")
+            token.tag = "h5" if token.tag == "h1" else "h6"  # the heading of a saved conversation is an h4
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
             # `text-align` as a class, since style attributes are removed.
             token.attrs = {"class": f"ab-{str(token.attrs['style']).removeprefix('text-align:')}"}

@@ -37,7 +37,8 @@ _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "details": {"open"}, "*"
 _PICTURE_ATTRIBUTES = {"src", "alt", "title", "loading", "referrerpolicy"}
 SAFE_ADDRESS = re.compile(r"(?i)\A(?:https?://|mailto:)")
 PICTURE_ADDRESS = re.compile(r"(?i)\Ahttps?://")
-_OWN_CLASS = re.compile(rf"\A(?:(?:ab|hl)-[a-z0-9-]+|{TYPESET.replace(' ', '|')})\Z")
+NOT_LISTED = "jp-toc-ignore"  # of a heading that JupyterLab leaves out of the table of contents
+_OWN_CLASS = re.compile(rf"\A(?:(?:ab|hl)-[a-z0-9-]+|{TYPESET.replace(' ', '|')}|{NOT_LISTED})\Z")
 
 
 def escape(text: str) -> str:
