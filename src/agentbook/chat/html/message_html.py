@@ -325,8 +325,10 @@ def steps(exchange: Exchange) -> str:
             return f'<div class="ab-steps">{inner}</div>' if inner else ""
     else:
         inner = _list(exchange.steps)
-    counts = _count(len(exchange.steps), "step"), _count(sum(exchange.other_types.values()), "other event")
-    summary = ", ".join(filter(None, counts))
+    failed = sum(step.error is not None for step in exchange.steps)
+    failures = f'<strong class="ab-failures">{failed:,} failed</strong>' if failed else ""
+    others = _count(sum(exchange.other_types.values()), "other event")
+    summary = ", ".join(filter(None, (_count(len(exchange.steps), "step"), failures, others)))
     if not (inner or other):
         return f'<div class="ab-steps">{summary}</div>' if summary else ""
     return f'<details class="ab-steps"><summary>{summary}</summary>{inner}{other}</details>'
@@ -344,7 +346,9 @@ def _other_events(exchange: Exchange) -> str:
 def _chips(steps: Sequence[Step]) -> str:
     shown = [step for step in steps if step.name][-MAX_CHIPS:]
     hidden = len(steps) - len(shown)
-    chips = [f'<span class="ab-chip {"ab-done" if step.done else "ab-running"}">{_name(step)}</span>' for step in shown]
+    chips = [
+        f'<span class="ab-chip {_state(step) if step.done else "ab-running"}">{_name(step)}</span>' for step in shown
+    ]
     if hidden:
         chips.insert(0, f'<span class="ab-chip ab-done">{f"{hidden} more" if shown else _count(hidden, "step")}</span>')
     return f'<div class="ab-chips">{" ".join(chips)}</div>' if chips else ""
@@ -376,11 +380,14 @@ def _items(children: Mapping[str | None, Sequence[Step]], parent: str | None, de
     return "".join(items)
 
 
+def _state(step: Step) -> str:
+    return "ab-failed-step" if step.error is not None else "ab-done" if step.done else "ab-open"
+
+
 def _step(step: Step) -> str:
-    state = "ab-failed-step" if step.error is not None else "ab-done" if step.done else "ab-open"
     words = [] if step.duration_s is None else [seconds(step.duration_s)]
     words += ["failed"] if step.error is not None else [] if step.done else ["did not end"]
-    line = f'<span class="ab-step-name {state}">{_name(step)}</span>{"".join(f" · {word}" for word in words)}'
+    line = f'<span class="ab-step-name {_state(step)}">{_name(step)}</span>{"".join(f" · {word}" for word in words)}'
     if not step.has_contents:
         return line
     parts = ("Input", step.arguments), ("Result", step.result), ("Error", step.error)
