@@ -15,7 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from ..api.errors import ApiError
 from ..events import loop
-from .html.markdown import code_blocks
+from .html.markdown import cell_sources
 from .model.attachments import MAX_ROWS, with_attachments
 from .panel import ChatPanel
 
@@ -99,7 +99,7 @@ class ChatMagics(Magics):
         """Put the last block of code into the next cell; nothing is run."""
         panel.conversation.load()
         replies = [exchange.text for exchange in panel.conversation.exchanges if exchange.status == "answered"]
-        blocks = code_blocks(replies[-1]) if replies else []
+        blocks = cell_sources(replies[-1]) if replies else []
         if not blocks:
             raise UsageError("The last reply has no block of code." if replies else "There is no reply yet.")
         assert self.shell is not None

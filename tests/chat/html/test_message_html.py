@@ -1,12 +1,38 @@
-"""The HTML of a live message: what its folded steps say."""
+"""The HTML of a live message: its buttons, and what its folded steps say."""
 
 from __future__ import annotations
 
 import re
 
-from agentbook.chat.html.message_html import steps
+import pytest
+
+from agentbook.chat.html.message_html import body, rendered, steps
 from agentbook.chat.model.conversation import Conversation
 from chat.fakes import AGENT, KEY, SESSION, FakePlatform
+
+
+@pytest.mark.parametrize(
+    ("language", "kind"),
+    [
+        ("", "python"),
+        ("Python", "python"),
+        ("bash", "bash"),
+        ("sh", "sh"),
+        ("md", "markdown"),
+        ("sql", ""),
+        ("json", ""),
+    ],
+)
+def test_a_block_of_code_can_become_a_cell_if_there_is_one_of_its_kind(language: str, kind: str) -> None:
+    html = rendered(f"```{language}\ncode\n```\n")
+    assert re.findall(r"ab-insert ab-as-(\w+)", body([html], live=True)) == ([kind] if kind else [])
+    assert ("ab-copy" in body([html], live=True), "ab-act" in body([html])) == (True, False)
+
+
+def test_each_table_can_become_a_frame() -> None:
+    html = rendered("| a |\n|--|\n| 1 |\n\nThen:\n\n| b |\n|--|\n| 2 |\n")
+    assert body([html], live=True).count("As DataFrame") == 2
+    assert "As DataFrame" not in body([html])
 
 
 def test_folded_steps_say_how_many_failed() -> None:

@@ -45,6 +45,12 @@ _LEXERS = frozenset(
     )
 )
 
+_CELLS = {
+    **dict.fromkeys(("", "python", "python3", "py", "ipython", "pycon"), "python"),
+    **dict.fromkeys(("markdown", "md"), "markdown"),
+    **dict.fromkeys(("bash", "shell", "zsh"), "bash"), "sh": "sh",
+}  # fmt: skip
+
 # A key of `env`: the labels that have a note.
 FOOTNOTES = "agentbook_footnotes"
 _LABEL = r"\[\^([\w-]{1,40})\]"
@@ -107,16 +113,30 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     return "".join(_render_blocks(piece, env) for piece in _split_long_lines(text))
 
 
-def code_blocks(text: str) -> list[str]:
-    r"""The blocks of code in a Markdown text, as `render` shows them, in order.
+def cell_kind(language: str) -> str | None:
+    """What a block of code becomes in a notebook, by its language.
+
+    ``python``, ``markdown``, ``bash`` or ``sh``; None if it is no cell.
+    """
+    return _CELLS.get(language.lower())
+
+
+def cell_sources(text: str) -> list[str]:
+    r"""The blocks of code in a Markdown text that can be code cells, in order.
 
     Examples
     --------
-    >>> code_blocks("First:\n\n```python\nx = 1\n\ny = 2\n```\n\n- then\n\n      z\n")
-    ['x = 1\n\ny = 2', 'z']
+    >>> cell_sources("```bash\nls\n```\n```sql\nSELECT 1\n```\n\n- then\n\n      z\n")
+    ['%%bash\nls', 'z']
     """
     tokens = [token for piece in _split_long_lines(visible(text)) for token in _parser().parse(piece)]
-    return [token.content.removesuffix("\n") for token in tokens if token.type in ("fence", "code_block")]
+    codes = [token for token in tokens if token.type in ("fence", "code_block")]
+    kinds = [cell_kind("".join(token.info.split(maxsplit=1)[:1])) for token in codes]
+    return [
+        (f"%%{kind}\n" if kind in ("bash", "sh") else "") + token.content.removesuffix("\n")
+        for token, kind in zip(codes, kinds, strict=True)
+        if kind not in (None, "markdown")
+    ]
 
 
 def _split_long_lines(text: str) -> list[str]:

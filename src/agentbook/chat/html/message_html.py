@@ -21,15 +21,20 @@ from ..model.user_errors import UserError
 from .attached import said
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
-from .markdown import IMAGES, highlight, render
+from .markdown import IMAGES, cell_kind, highlight, render
 from .sanitize import escape, visible
 
 # Buttons that work without a kernel: the panel's script gives them their functions and
 # tooltips. They are added after the sanitizer, which removes all buttons.
 COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
-INSERT = '<button type="button" class="ab-act ab-insert">Insert below</button>'  # only in a notebook that can do that
+# Only in a notebook that can do that.
+INSERT = '<button type="button" class="ab-act ab-insert ab-as-{}">Insert below</button>'
+FRAME = '<button type="button" class="ab-act ab-insert ab-tabular">As DataFrame</button>'
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 AGAIN = '<button type="button" class="ab-act ab-again">Ask again</button>'  # only in a panel that can start a session
+# A block of code with its language, and a table.
+_CODE = re.compile(r'<div class="ab-code">(?=(?:<div class="ab-lang"><em>([^<]*))?)')
+_TABLE = re.compile(r'<div class="ab-table">.*?</table></div>', re.DOTALL)
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
 _KINDS = {"api_key": "API key"}  # what people call a type
@@ -295,9 +300,16 @@ def _add_controls(html: str, *, live: bool) -> str:
 
     An agent's text cannot imitate the markup searched for, because it would be escaped.
     """
-    html = _SCROLLABLE.sub(r'<\1 tabindex="0">', html)
-    buttons = f'<span class="ab-acts">{COPY}{INSERT}</span>'
-    return html.replace('<div class="ab-code">', f'<div class="ab-code">{buttons}') if live else html
+    if live:
+        html = _CODE.sub(_with_buttons, html)
+        html = _TABLE.sub(rf'\g<0><div class="ab-acts">{FRAME}</div>', html)
+    return _SCROLLABLE.sub(r'<\1 tabindex="0">', html)
+
+
+def _with_buttons(code: re.Match[str]) -> str:
+    kind = cell_kind(code[1] or "")
+    insert = "" if kind is None else INSERT.format(kind)
+    return f'{code[0]}<span class="ab-acts">{COPY}{insert}</span>'
 
 
 def start_errors_html(errors: Sequence[UserError]) -> str:

@@ -39,7 +39,7 @@ export function logView(state, act, make, rows = (order) => order) {
     toEnd();
     log.focus({ preventScroll: true });
   });
-  listenToMessages(log, act);
+  listenToMessages(log, act, (id) => state.turns.get(id).html.get("whole") ?? state.turns.get(id).body);
 
   const viewOf = (id) => views.get(id) ?? drawTurn(id);
   function drawTurn(id) {

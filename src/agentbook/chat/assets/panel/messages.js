@@ -1,5 +1,9 @@
-/* The buttons of messages: Copy, Insert below, Edit and Ask again. They are plain HTML, so an outer element handles their clicks. */
-import { copyFor, says } from "../core/dom.js";
+/*
+The buttons of messages: Copy, Insert below, As DataFrame, Edit and Ask again. They are plain HTML, so an outer element
+handles their clicks.
+*/
+import { copyFor, element, says, setHtml } from "../core/dom.js";
+import { frameCode } from "./frame.js";
 import { notebook } from "../core/notebook.js";
 
 /* A message as it was sent, without the headings of what is attached. */
@@ -28,10 +32,23 @@ function edit(question, act) {
   act.edit(said.textContent.trim());
 }
 
-/* Make a cell of a block of code, without the line break that ends the block. */
-function insert(button) {
-  const worked = notebook()?.insertBelow(button, sourceOf(button).replace(/\n$/, ""));
-  says(button, worked ? "Inserted" : "Not inserted", "Insert below");
+/* Make a cell of a block of code, without the line break that ends the block, or of a table. */
+function insert(button, htmlOf) {
+  const label = button.textContent;
+  const source = button.matches(".ab-tabular") ? tableCode(button, htmlOf) : sourceOf(button).replace(/\n$/, "");
+  const kind = /\bab-as-(\w+)/.exec(button.className)?.[1];
+  says(button, notebook()?.insertBelow(button, source, kind) ? "Inserted" : "Not inserted", label);
+}
+
+/* The code of a table, from its HTML as it was before formulas in it were typeset. */
+function tableCode(button, htmlOf) {
+  const turn = button.closest("[data-turn]");
+  const place = [...turn.querySelectorAll(".ab-tabular")].indexOf(button);
+  const source = element("div");
+  setHtml(source, htmlOf(turn.getAttribute("data-turn")));
+  let [name, n] = ["table", 1];
+  while (notebook()?.has?.(button, name)) name = `table_${(n += 1)}`;
+  return frameCode(source.querySelectorAll(".ab-table > table")[place], name);
 }
 
 function explain(event) {
@@ -39,20 +56,21 @@ function explain(event) {
   if (!button || button.title) return;
   const kind = button.closest(".ab-code") ? "code" : "message";
   if (button.matches(".ab-copy")) button.title = `Copy this ${kind}`;
+  else if (button.matches(".ab-tabular")) button.title = "Insert a cell below that builds this table; nothing is run";
   else if (button.matches(".ab-insert")) button.title = "Insert as a new cell below this one; nothing is run";
   else if (button.matches(".ab-again")) button.title = "Get another reply beside this one, in a new session";
   else button.title = "Edit and send as a new message; the platform cannot change a sent message";
 }
 
-/* Let the buttons in `root` copy; `act` edits texts and opens sessions. */
-export function listenToMessages(root, act) {
+/* Let the buttons in `root` copy; `act` edits texts and opens sessions; `htmlOf` returns the HTML of a turn's reply. */
+export function listenToMessages(root, act, htmlOf) {
   root.addEventListener("pointerover", explain);
   root.addEventListener("focusin", explain);
   root.addEventListener("click", (event) => {
     const button = event.target.closest?.("button");
     if (!button) return;
     if (button.matches(".ab-copy")) copyFor(button, sourceOf(button));
-    else if (button.matches(".ab-insert")) insert(button);
+    else if (button.matches(".ab-insert")) insert(button, htmlOf);
     else if (button.matches(".ab-again")) act.again(button.closest("[data-turn]").getAttribute("data-turn"));
     else if (button.matches(".ab-edit")) edit(button.closest(".ab-me"), act);
     else if (button.matches(".ab-continue")) act.open(button.getAttribute("data-session"), true);
