@@ -55,7 +55,24 @@ def test_tables_come_first_then_variables_outputs_and_files(variables: dict[str,
     assert (described["Out[7]"], described["orders.csv"]) == ("str, 1 characters", "1.5 kB")
     assert value_of("file", "orders.csv") == Path("orders.csv")
     assert value_of("output", "Out[7]") == "x"
-    for kind, name in (("variable", "gone"), ("file", "../secret"), ("file", ".env"), ("output", "orders"), ("x", "")):
+    (tmp_path / "Data" / "raw").mkdir(parents=True)
+    for name in ("Data/orders.csv", "Data/raw/orders.csv", "Data/.env"):
+        (tmp_path / name).write_text("id\n1\n")
+    assert names("dat") == ["Data/"]
+    assert names("Data/") == ["Data/orders.csv", "Data/raw/"]
+    assert names("Data/raw/ORD") == ["Data/raw/orders.csv"]
+    assert {words for _, _, words in find("Data/")["entries"]} == {"5 bytes", "folder"}
+    assert names("data/") == names("Data/orders.csv/") == names("\0/") == []
+    assert value_of("file", "Data/raw/orders.csv") == Path("Data/raw/orders.csv")
+    for kind, name in (
+        ("folder/x", "Data/"),
+        ("file", "Data/.env"),
+        ("variable", "gone"),
+        ("file", "../secret"),
+        ("file", ".env"),
+        ("output", "orders"),
+        ("x", ""),
+    ):
         with pytest.raises(ValueError, match="no longer exists"):
             value_of(kind, name)
 

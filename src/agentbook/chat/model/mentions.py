@@ -37,7 +37,8 @@ def find(word: str) -> dict[str, Any]:
     Parameters
     ----------
     word : str
-        What follows the ``@``; capital letters make no difference.
+        What follows the ``@``; capital letters make no difference, except in the path
+        of a folder, such as ``data/``, whose files are then found.
 
     Returns
     -------
@@ -46,8 +47,8 @@ def find(word: str) -> dict[str, Any]:
         word, tables and what was assigned last come first. ``more``: how many others
         there are.
     """
-    word = word.casefold()
-    found = [each for each in (*_variables(), *_outputs(), *_files()) if word in each[1].casefold()]
+    found, word = [*_variables(), *_outputs(), *_files(word)], word.casefold()
+    found = [each for each in found if word in each[1].casefold()]
     found.sort(key=lambda each: (not each[1].casefold().startswith(word), len(_shape(each[2])) != 2))
     entries = [[kind, visible(name), visible(_describe(value))] for kind, name, value in found[:MAX_ENTRIES]]
     return {"entries": entries, "more": len(found) - len(entries)}
@@ -61,7 +62,7 @@ def value_of(kind: str, name: str) -> Any:
     ValueError
         If it has vanished.
     """
-    for each, shown, value in (*_variables(), *_outputs(), *_files()):
+    for each, shown, value in (*_variables(), *_outputs(), *_files(name)):
         if (each, visible(shown)) == (kind, name):
             return Path(value) if kind == "file" else value
     raise ValueError(f"{name} no longer exists: nothing was attached.")
@@ -91,16 +92,26 @@ def _outputs() -> Iterator[Entry]:
             yield "output", f"Out[{number}]", value
 
 
-def _files() -> Iterator[Entry]:
-    """The files in the kernel's folder, which is the notebook's."""
+def _files(path: str) -> Iterator[Entry]:
+    """The files and folders beside a path from the kernel's folder: the notebook's."""
+    before, slash, _ = path.rpartition("/")
     try:
-        with os.scandir() as folder:
+        with os.scandir(before + slash or ".") as folder:
             files = sorted(folder, key=lambda file: file.name.casefold())
-    except OSError:  # the folder was removed
+    except (OSError, ValueError):  # there is none
         return
     for file in files:
+        name = f"{before}{slash}{file.name}"
         if not file.name.startswith(".") and file.is_file():
-            yield "file", file.name, file
+            yield "file", name, file
+        elif not file.name.startswith(".") and _holds_files(file):
+            yield "folder", f"{name}/", file
+
+
+def _holds_files(folder: os.DirEntry[str]) -> bool:
+    with suppress(OSError), os.scandir(folder) as files:
+        return any(not file.name.startswith(".") for file in files)
+    return False
 
 
 def _shape(value: Any) -> tuple[int, ...]:
@@ -113,7 +124,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 def _describe(value: Any) -> str:
     """Type and size, such as ``DataFrame, 1,200 × 5, about 84 kB``; copies nothing."""
     if isinstance(value, os.DirEntry):
-        return _in_units(value.stat().st_size)
+        return _in_units(value.stat().st_size) if value.is_file() else "folder"
     words = [type(value).__name__]
     if unit := _BUILT_IN.get(type(value)):
         words.append(f"{len(value):,} {unit}")

@@ -124,7 +124,7 @@ class ChatWidget(PageViewBox):
                 self._answer_later("entries", number, lambda: mentions.find(word))
             case {"do": "mention", "kind": str(kind), "name": str(name), "number": str(number)}:
                 self._answer_later("mentioned", number, lambda: self._mention(kind, name))
-            case {"do": "attach", "source": str(source)} if source and source not in self._attached.values():
+            case {"do": "attach", "source": str(source)} if source:
                 self._attach(replace_surrogates(source))
             case {"do": "detach", "file": str(number)} if number.isdecimal():
                 self._attached.pop(int(number), None)
@@ -215,7 +215,8 @@ class ChatWidget(PageViewBox):
         raise NotImplementedError
 
     def _attach(self, text: str) -> None:
-        self._attached[next(self._numbers)] = text
+        if text not in self._attached.values():
+            self._attached[next(self._numbers)] = text
         self._throttle.request_draw()
 
     def _mention(self, kind: str, name: str) -> dict[str, Any]:

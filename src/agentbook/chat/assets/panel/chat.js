@@ -104,7 +104,10 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       if (changes.all) write(style, String(fields.style ?? ""));
       banner.draw(gone());
       root.classList.toggle("ab-gone", isGone);
-      if (!root.matches(".ab-inserts") && notebook()?.holds(el)) root.classList.add("ab-inserts");
+      if (!root.matches(".ab-inserts") && notebook()?.holds(el)) {
+        root.classList.add("ab-inserts");
+        notebook().watch?.(root, composer.offer);
+      }
       status.draw(fields.status, gone(), state.silent);
       composer.draw(fields, isGone, state.silent);
       head.draw(isGone);

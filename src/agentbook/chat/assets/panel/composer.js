@@ -14,16 +14,18 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   const send = button({ class: "ab-button ab-send", title: words[1], onclick: () => submit() }, words[0]);
   const files = htmlHolder({ class: "ab-chips" });
   const note = element("div", { class: "ab-drawer-note", role: "alert", hidden: "" });
+  const error = button({ class: "ab-button ab-new ab-offer", hidden: "", onclick: attachError }, "Attach this error");
   const mentions = mentionsView(box, act, tell, submit);
   const input = element("div", { class: "ab-input" }, box, mentions.root);
   const bar = element("div", { class: "ab-composer" }, input, stop, send);
-  const root = element("div", {}, files.root, note, bar);
+  const root = element("div", {}, files.root, error, note, bar);
   let [page, fields] = [{}, {}]; // all of the kernel's fields, and those of the composer
   let seen = -1; // the number of the last text from the kernel; -1 in a view that has not been drawn
   let gone = false;
   let silent = false; // whether the kernel does not answer
   let waiting = null; // the message that the kernel has not answered yet, and its number
   let stoppedFrom = null; // where the focus was when Stop was pressed, until the reply has stopped
+  let failed; // the text of a cell that came from the panel and failed, while that is offered
   let recalled = null; // the position of the earlier message in the box
 
   const canSend = () => !fields.busy && !fields.closed && !gone && waiting === null;
@@ -77,6 +79,18 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     note.hidden = !text;
   }
 
+  /* Offer to attach a cell that failed; undefined takes the offer back. */
+  function offer(text) {
+    failed = text;
+    error.hidden = !text || Boolean(fields.closed) || gone;
+    set(error, "title", text ? "Attach the cell that was inserted from here and its error to your message" : null);
+  }
+  function attachError() {
+    act.attach("the last error", failed, 0);
+    offer();
+    focus();
+  }
+
   /* Attach text files, and say so of any other. */
   async function takeFiles(list) {
     tell("");
@@ -112,6 +126,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
         edited();
       }
       tell("");
+      offer();
       draw(page, gone);
     }
     focus();
@@ -202,10 +217,11 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     set(stop, "title", fields.stop ?? null);
     set(send, "disabled", canSend() ? null : "");
     set(box, "disabled", closed ? "" : null);
+    offer(failed);
     drawPlaceholder();
   }
 
   const { answers } = mentions;
   const shut = () => mentions.shut() || (stop.hidden ? false : (pressStop(), true));
-  return { root, box, draw, focus, fill, take, answered, answers, stop: shut };
+  return { root, box, draw, focus, fill, take, offer, answered, answers, stop: shut };
 }

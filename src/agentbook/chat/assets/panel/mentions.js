@@ -5,9 +5,10 @@ which controls the list.
 import { element, set, write } from "../core/dom.js";
 import { notebook } from "../core/notebook.js";
 
-const WORD = /(?:^|[\s(])@([\p{L}\p{N}_.\-[\]]{0,80})$/u;
+const WORD = /(?:^|[\s(])@([\p{L}\p{N}_.\-[\]/]{0,200})$/u;
 const BUSY_MS = 1000; // without an answer, after which the kernel is busy
-const ABOVE = "the cell above";
+// Cells of the notebook, and the functions of the extension that read them.
+const CELLS = { "the cell above": "cellAbove", "the cell below": "cellBelow", "the last error": "lastError" };
 const ASKING = "Looking…";
 const BUSY = "The kernel is busy";
 const MAX_FILES = 50;
@@ -31,6 +32,7 @@ export function mentionsView(box, act, tell, send) {
   set(box, "aria-autocomplete", "list");
   set(box, "aria-haspopup", "listbox");
 
+  const cellText = (name) => notebook()?.[CELLS[name]]?.(box) ?? "";
   const caret = () => (box.selectionStart === box.selectionEnd ? box.selectionStart : 0);
   const begin = () => caret() - word.length - 1;
 
@@ -57,13 +59,20 @@ export function mentionsView(box, act, tell, send) {
 
   /* Without the kernel, only files can be chosen, if the page can read them. */
   async function busy(number) {
+    const folder = word.slice(0, word.lastIndexOf("/") + 1);
     const files = await notebook()
-      ?.files(box)
+      ?.files(box, folder.slice(0, -1))
       .catch(() => undefined);
     if (asked !== number) return;
-    const named = (files ?? []).filter(({ name }) => name.toLowerCase().includes(word.toLowerCase()));
+    const named = (files ?? []).filter(({ name }) => `${folder}${name}`.toLowerCase().includes(word.toLowerCase()));
     draw(
-      named.slice(0, MAX_FILES).map(({ name, size, path }) => ["path", name, bytes(size), path, size]),
+      named
+        .slice(0, MAX_FILES)
+        .map(({ name, size, path, type }) =>
+          type === "directory"
+            ? ["folder", `${folder}${name}/`, "folder"]
+            : ["path", `${folder}${name}`, bytes(size), path, size],
+        ),
       files ? `${BUSY}: only files can be attached until it answers.` : `${BUSY}: the list comes when it answers.`,
     );
   }
@@ -73,9 +82,11 @@ export function mentionsView(box, act, tell, send) {
     clearTimeout(timer);
     asked = null; // the page's own files come too late
     const next = Array.isArray(found) ? found.filter(Array.isArray) : [];
-    const isMeant = ABOVE.split(" ").some((each) => each.startsWith(word.toLowerCase()));
-    const above = isMeant && notebook()?.cellAbove(box);
-    if (above) next.unshift(["cell", ABOVE, `${above.split("\n").length} lines`]);
+    const meant = Object.keys(CELLS).filter((name) =>
+      name.split(" ").some((each) => each.startsWith(word.toLowerCase())),
+    );
+    const cells = meant.map((name) => ["cell", name, cellText(name)]).filter(([, , text]) => text);
+    next.unshift(...cells.map(([kind, name, text]) => [kind, name, `${text.split("\n").length} lines`]));
     const count = next.length === 1 ? "1 thing to attach" : `${next.length} things to attach`;
     const others = more > 0 ? `, and ${Number(more).toLocaleString("en")} more: keep typing` : "";
     draw(next, error ?? (next.length ? `${count}${others}. Enter attaches, Esc closes.` : "Nothing has this name."));
@@ -106,18 +117,19 @@ export function mentionsView(box, act, tell, send) {
     list.children[active]?.scrollIntoView?.({ block: "nearest" });
   }
 
-  /* Attach an entry. Its name stays in the text, to say what is meant. */
+  /* Attach an entry. Its name stays in the text, to say what is meant; of a folder, the list then shows what is in it. */
   function choose(n) {
     const [kind, name, , path, size] = entries[n];
-    const text = kind === "cell" ? `${name} ` : `@${name} `;
+    const text = `${kind === "cell" ? "" : "@"}${name}${kind === "folder" ? "" : " "}`;
     box.setSelectionRange(begin(), caret());
     if (!document.execCommand?.("insertText", false, text)) {
       box.setRangeText(text, box.selectionStart, box.selectionEnd, "end");
       box.dispatchEvent(new Event("input"));
     }
+    if (kind === "folder") return;
     close();
     tell("");
-    if (kind === "cell") act.attach(name, notebook()?.cellAbove(box) ?? "", 0);
+    if (kind === "cell") act.attach(name, cellText(name), 0);
     else if (kind !== "path") [chosen, isPending] = [act.mention(kind, name), true];
     else {
       const refused = () => tell(`${name} is not attached: only text files can be sent.`);
