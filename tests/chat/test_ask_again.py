@@ -77,6 +77,9 @@ def test_the_questions_before_are_sent_again_in_order(panel: ChatPanel, agents: 
     assert (turn.prompt, turn.text) == ("c", "Reply 7 to c")
     assert [text for _, text in agents.sent[sent:]] == ["a", "b", "c"]
     assert panel.conversation.turns == before  # the panel's session has not changed
+    assert {entry.session_id: entry.facts for entry in panel.find_sessions()} == {
+        before[0].session_id: "", turn.session_id: "asked again",
+    }  # fmt: skip
     first, second = panel.sessions
     assert (panel.session_id, turn.session_id) == (first, second)
     assert bodies(panel) == ["<p>Reply 3 to c</p>", "<p>Reply 7 to c</p>"]

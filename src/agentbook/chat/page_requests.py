@@ -31,7 +31,7 @@ def entries_of(entries: Iterable[SessionEntry], kept: Container[str | None] = ()
     """Sessions as a page lists them; `kept` are those that a saved notebook keeps."""
     return [
         [
-            entry.session_id, visible(entry.title), _iso(entry.started_at), entry.is_current, entry.who,
+            entry.session_id, visible(entry.title), _iso(entry.started_at), entry.is_current, entry.facts,
             visible(entry.name), bool(entry.name) or entry.session_id in kept,
             [[hit.message_id, _iso(hit.asked_at), *map(visible, hit.parts)] for hit in entry.hits],
         ]

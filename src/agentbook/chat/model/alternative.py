@@ -8,6 +8,7 @@ import contextlib
 from ..._text import title
 from .conversation import Conversation
 from .exchange import Exchange
+from .session_list import note_repeat
 
 
 class Alternative:
@@ -50,7 +51,7 @@ class Alternative:
                 f"This question cannot be asked again: turns before it could not be read. {conversation.incomplete}"
             )
         before = exchanges[: exchanges.index(exchange)]
-        self.conversation = conversation.branch()
+        self.conversation, self._original = conversation.branch(), conversation.session_id or ""
         self.prompts = [each.prompt for each in before if each.status == "answered" and each.prompt]
         self.prompts.append(exchange.prompt)
         self.exchange: Exchange | None = None
@@ -85,6 +86,8 @@ class Alternative:
                 self.exchange = conversation.submit(self.prompts[self.answered])
         finally:
             self.running = False
+            if conversation.session_id:
+                await asyncio.to_thread(note_repeat, conversation.session_id, self._original)
             if not (self.number == len(self.prompts) and self.exchange and self.exchange.awaits_reply):
                 await conversation.disconnect()
 

@@ -32,9 +32,9 @@ MAX_LATEST = 8  # sessions that may be the reader's last one
 MAX_LISTED = 200  # sessions whose names are searched
 MAX_NAME = 120  # characters
 NOTES, MAX_NOTES = "sessions.json", 2_000  # of each kind
-# By the place of a cell: its last session. By session: its name, and the first session
-# of its comparison.
-KINDS = ("cells", "names", "comparisons")
+# By the place of a cell: its last session. By session: its name, the first session of
+# its comparison, and that whose turn was asked again in it.
+KINDS = ("cells", "names", "comparisons", "repeats")
 MAX_RUNS = 20  # of labs, whose sessions are not listed
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
@@ -81,6 +81,8 @@ class SessionEntry:
         The latest of its turns that have the words, if its texts were searched.
     name : str
         The name that was given to it on this computer; empty without one.
+    again : bool
+        Whether it repeats a session, because a turn was asked again there.
     """
 
     session_id: str
@@ -91,11 +93,17 @@ class SessionEntry:
     initiator: str = ""
     hits: tuple[Hit, ...] = ()
     name: str = ""
+    again: bool = False
 
     @property
     def label(self) -> str:
-        """Name or title, who and time: ``A turn · echo · by desk · 3 Oct 08:15``."""
-        return " · ".join(filter(None, (self.name or self.title, self.who, self.time)))
+        """Name or title, facts and time: ``A turn · echo · by desk · 3 Oct 08:15``."""
+        return " · ".join(filter(None, (self.name or self.title, self.facts, self.time)))
+
+    @property
+    def facts(self) -> str:
+        """`who`, and whether it is asked again; empty if there is nothing to say."""
+        return " · ".join(filter(None, (self.who, "asked again" if self.again else "")))
 
     @property
     def who(self) -> str:
@@ -168,6 +176,7 @@ async def find_sessions(
                 search_by = matches if words else None
                 others = await _others(conversation, client, openings, compared, taken, limit, search_by)
                 found += [entry for entry in others if matches(entry.name, entry.title, entry.who)][:limit]
+    found = [replace(entry, again=entry.session_id in notes["repeats"]) for entry in found]
     return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
@@ -250,6 +259,12 @@ def note_comparison(session_ids: Sequence[str]) -> None:
     """Note that these sessions are one comparison, so that a list has one row of it."""
     with contextlib.suppress(OSError):  # nothing is lost but that
         _note("comparisons", dict.fromkeys(session_ids, session_ids[0]))
+
+
+def note_repeat(session_id: str, original: str) -> None:
+    """Note that a turn of another session was asked again in this one."""
+    with contextlib.suppress(OSError):  # nothing is lost but the mark
+        _note("repeats", {session_id: original})
 
 
 def _note(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
