@@ -511,6 +511,7 @@ function extended(work) {
     holds: () => true,
     insertBelow: (el, text) => done.push(text),
     cellAbove: () => "x = 1\nx",
+    watch: (root, tell) => (notebook.tell = tell),
     files: async () => [
       { name: "notes.md", path: "sub/notes.md", size: 7 },
       { name: "image.png", path: "sub/image.png" },
@@ -520,6 +521,7 @@ function extended(work) {
   return async (panel) => {
     window._JUPYTERLAB = { agentbook: { notebook } };
     panel.receive({ version: 2, ops: [["field", "name", "echo"]] });
+    panel.tell = notebook.tell;
     try {
       await work(panel, done);
     } finally {
@@ -587,6 +589,89 @@ test(
   ),
 );
 
+const cellsOf = (row) => row.map((cell) => `<td>${cell}</td>`).join("");
+const tableOf = (...rows) =>
+  `<div class="ab-table"><table>${rows.map((row) => `<tr>${cellsOf(row)}</tr>`).join("")}</table></div>` +
+  `<div class="ab-acts">${INSERT.replace("ab-insert", "ab-insert ab-tabular")}</div>`;
+const FIRST = tableOf(["a"], ["1"]);
+const RAGGED = tableOf(
+  ["", "n", "n", "day", "share", "zip", "f"],
+  ['x"\\', "1,200", "−1.5", "2026-10-03", "12.5%", "01234", "=SUM(A1)"],
+  ["<b>y</b>", "", "2", "2026-02-30", "7 %"],
+);
+
+test(
+  "a table becomes code that builds it, with the types that all of its values have",
+  using(
+    extended((panel, done) => {
+      const buttons = panel.root.querySelectorAll(".ab-tabular");
+      buttons[1].closest("[data-turn]").querySelector("td").textContent = "typeset";
+      buttons[1].click();
+      assert.deepEqual(done[0].split("\n").slice(2), [
+        "table = pd.DataFrame({",
+        '    "Unnamed: 0": ["x\\"\\\\", "y"],',
+        '    "n": pd.array([1200, None], dtype="Int64"),',
+        '    "n.1": [-1.5, 2],',
+        '    "day": ["2026-10-03", "2026-02-30"],',
+        '    "share": pd.Series([12.5, 7], dtype=float) / 100,',
+        '    "zip": ["01234", None],',
+        '    "f": ["=SUM(A1)", None],',
+        "})",
+        "table",
+      ]);
+      buttons[0].click();
+      assert.match(done[1], /"a": \[1\],/, "what the agent wrote, whatever the page made of it");
+    }),
+    snapshot(1, [["t1", turn("Hi", FIRST + RAGGED)]]),
+  ),
+);
+
+test(
+  "a failed cell that came from the panel is offered until it is attached, sent or mended",
+  using(
+    extended((panel) => {
+      const offer = panel.find(".ab-offer");
+      assert.equal(offer.hidden, true);
+      panel.tell("1 / 0");
+      assert.equal(offer.hidden, false);
+      assert.deepEqual(panel.said("attach"), [], "nothing is sent by itself");
+      panel.tell(undefined);
+      assert.equal(offer.hidden, true);
+      panel.tell("1 / 0");
+      offer.click();
+      assert.deepEqual(
+        panel.said("attach").map(({ text }) => text),
+        ["1 / 0"],
+      );
+      assert.equal(offer.hidden, true);
+    }),
+  ),
+);
+
+test(
+  "the list of @ has the cell below and the last error, and goes into folders",
+  using(
+    extended((panel) => {
+      const names = (word, entries = []) => {
+        write(panel, word);
+        panel.receive({ kind: "entries", number: panel.said("complete").at(-1).number, entries });
+        return options(panel).map((each) => each.querySelector("bdi").textContent);
+      };
+      assert.deepEqual(names("@be"), []);
+      window._JUPYTERLAB.agentbook.notebook.cellBelow = () => "y = 2";
+      window._JUPYTERLAB.agentbook.notebook.lastError = () => "1 / 0\n\n# Output:\nZeroDivisionError";
+      assert.deepEqual(names("@be"), ["the cell below"]);
+      assert.deepEqual(names("@error"), ["the last error"]);
+      options(panel)[0].click();
+      assert.match(panel.said("attach")[0].text, /ZeroDivisionError/);
+      assert.deepEqual(names("@da", [["folder", "data/", "folder"]]), ["data/"]);
+      options(panel)[0].click();
+      assert.deepEqual([panel.box.value, panel.said("complete").at(-1).word], ["@data/", "data/"]);
+      assert.equal(panel.said("mention").length, 0);
+    }),
+  ),
+);
+
 test(
   "without the extension there is only Copy",
   using(
@@ -650,8 +735,58 @@ test("a draft survives a reload, and what the kernel put into the box before it 
   panel = new Panel(snapshot(1, [], { id: "ap-2" }));
   assert.equal(panel.box.value, "");
   panel.close();
+  const place = "cell-1 echo";
+  const chip = '<div class="ab-attached"><details class="ab-file"><pre>**a.csv**</pre></details></div>';
+  panel = new Panel(snapshot(1, [], { id: "ap-3", place, files: chip, box: { number: 4, text: "" } }));
+  write("asked by the next run");
+  panel.close();
+  panel = new Panel(snapshot(1, [], { id: "ap-4", place, box: { number: 0, text: "" } }));
+  assert.deepEqual(
+    [panel.box.value, panel.said("attach")],
+    ["asked by the next run", [{ do: "attach", source: "**a.csv**" }]],
+  );
+  panel.receive({ version: 2, ops: [["field", "files", chip]] });
+  panel.close();
+  panel = new Panel(snapshot(1, [], { id: "ap-4", place, files: chip, box: { number: 1, text: "taken back" } }));
+  assert.equal(panel.box.value, "taken back\n\nasked by the next run");
+  assert.deepEqual(panel.said("attach"), [], "it is attached already");
+  panel.close();
   delete globalThis.sessionStorage;
 });
+
+test(
+  "a message that is not taken returns to its box, and a note says why",
+  using((panel) => {
+    panel.box.value = "mine";
+    panel.press("Enter");
+    panel.receive({ kind: "answer", number: panel.said("send")[0].number, accepted: false });
+    assert.equal(panel.box.value, "mine");
+    assert.match(panel.find("[role=alert].ab-drawer-note").textContent, /another/);
+    panel.press("Enter");
+    panel.receive({ kind: "answer", number: panel.said("send")[1].number, accepted: true });
+    assert.equal(panel.find("[role=alert].ab-drawer-note").hidden, true);
+  }),
+);
+
+test(
+  "the seconds in the status are seen, and not read aloud again and again",
+  using((panel) => {
+    const said = panel.find(".ab-status [role=status]");
+    const changes = new window.MutationObserver(() => {});
+    changes.observe(said, { childList: true, characterData: true, subtree: true });
+    const states = [
+      ["guide is working… No response for 58 s.", "guide is working… No response."],
+      ["guide is working… No response for 1 min 2 s.", "guide is working… No response."],
+      ["Waiting for the turn to end (9.5 s). Sent.", "Waiting for the turn to end. Sent."],
+      ["Asking again: question 1 of 3…", "Asking again: question 1 of 3…"],
+    ];
+    states.forEach(([seen, heard], n) => {
+      panel.receive({ version: 2 + n, ops: [["field", "status", [seen, true]]] });
+      assert.deepEqual([panel.find(".ab-statusline").textContent, said.textContent], [seen, heard]);
+    });
+    assert.equal(changes.takeRecords().length, 3);
+  }),
+);
 
 test(
   "Edit replaces a draft as typing does, so that it can be undone",

@@ -13,7 +13,7 @@ from agentbook.chat.html import static_transcript
 from agentbook.chat.panel import ChatPanel
 from agentbook.chat.widgets import chat_widget
 from chat.fakes import FakePlatform
-from chat.panels import make
+from chat.panels import PagePerson, make
 
 
 class Cells:
@@ -69,3 +69,21 @@ def test_other_boxes_are_displayed_as_always(cells: Cells, panel: ChatPanel) -> 
     assert displayed["text/plain"].startswith("VBox(")
     cells.shell.user_ns["panel"] = panel
     assert len(cells.run("display(panel)")) == 2
+
+
+def test_a_page_finds_the_draft_of_the_cell_again(cells: Cells, platform: FakePlatform) -> None:
+    """Each panel of a cell has a place, which is the same when the cell runs again."""
+
+    def places(cell: str, agents: list[str]) -> list[str | None]:
+        cells.shell.parent_header = {"metadata": {"cellId": cell}} if cell else {}  # type: ignore[attr-defined]
+        cells.shell.execution_count += 1
+        panels = [make(platform, workspace="acme~lab", agent=agent) for agent in agents]
+        found = [PagePerson(panel).place for panel in panels]
+        for panel in panels:
+            panel.close()
+        return found
+
+    first = places("one", ["echo", "echo", "guide"])
+    assert places("one", ["echo", "echo", "guide"]) == first
+    assert len({*first, *places("two", ["echo"])}) == 4
+    assert places("", ["echo"]) == [None]

@@ -14,13 +14,15 @@ import asyncio
 import contextvars
 import itertools
 import logging
+import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import ipywidgets as widgets
 
-from ..._text import in_kernel, replace_surrogates
+from ..._text import in_kernel, ipython_shell, replace_surrogates
 from ...events import loop
 from ..html.attached import attached_html
 from ..html.sanitize import visible
@@ -30,6 +32,7 @@ from ..model import mentions
 from ..model.attachments import attachment, text_attachment
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.session_list import place_of
 from ..model.user_errors import UserError, explain
 from .page_view import PageState, PageView, PageViewBox
 from .throttle import Throttle
@@ -81,7 +84,7 @@ class ChatWidget(PageViewBox):
         self._drawing = drawing
         self._static = StaticTranscript(uid, to_html)
         self._state = PageState()
-        self._state.set_fields(id=uid, style=hide_static(uid), height=height)
+        self._state.set_fields(id=uid, place=_place_of_draft(repr(self)), style=hide_static(uid), height=height)
         self._attached: dict[int, str] = {}  # to the message in the box
         self._taken: dict[str, bool | None] = {}  # messages by number: whether they were accepted, if that is known
         self._pages: set[str] = set()  # that show it
@@ -335,6 +338,17 @@ class ChatWidget(PageViewBox):
         self._throttle.end()
         loop.run_before_exit(self._aclose(), CLOSE_TIMEOUT_S)
         super().close()
+
+
+_drafts: Counter[str | None] = Counter()
+
+
+def _place_of_draft(what: str) -> str | None:
+    """Where a page keeps a draft, so that the chat that a cell makes next has it."""
+    notebook = os.environ.get("JPY_SESSION_NAME", "")  # set by Jupyter Server
+    run = place_of(notebook, what, getattr(ipython_shell(), "execution_count", 0))
+    _drafts[run] += 1
+    return place_of(notebook, what, _drafts[run])
 
 
 def chats_in(widget: Any) -> Iterator[ChatWidget]:

@@ -12,6 +12,8 @@ import { emptyChanges } from "../core/protocol.js";
 import { sessionsView } from "./sessions.js";
 import { asker } from "../core/shared.js";
 
+const REFUSED = "Not sent: another message is being answered, maybe one from another page. Yours is in the box again.";
+
 /* Name a landmark; one of several with the same name gets a number. */
 export function nameRegion(root, name) {
   if (root.dataset.name === name) return;
@@ -117,7 +119,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
     }
 
     const taken = {
-      answer: ({ number, accepted }) => composer.answered(number, accepted === true),
+      answer: ({ number, accepted }) => composer.answered(number, accepted === true, accepted === true ? "" : REFUSED),
       ...composer.answers,
       sessions: sessions.answered,
       opened: ({ number, turn }) => number === opening?.number && log.show(turn, opening.words),

@@ -21,6 +21,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   const root = element("div", {}, files.root, error, note, bar);
   let [page, fields] = [{}, {}]; // all of the kernel's fields, and those of the composer
   let seen = -1; // the number of the last text from the kernel; -1 in a view that has not been drawn
+  let attached = ""; // the HTML of what is attached
   let gone = false;
   let silent = false; // whether the kernel does not answer
   let waiting = null; // the message that the kernel has not answered yet, and its number
@@ -57,17 +58,28 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     box.setSelectionRange(text.length, text.length);
   }
 
-  /* A page keeps its draft, also when it is loaded again, if it has a storage with room. */
+  /*
+  A page keeps what is in the box and attached, also when it is loaded again or the cell runs again, if it has a storage
+  with room.
+  */
   function store(work) {
     try {
-      return work(sessionStorage, `agentbook-${page.id}`);
+      return work(sessionStorage, `agentbook-${page.place ?? page.id}`);
     } catch {
       return null;
     }
   }
   const after = (text) => (box.value.trim() && text ? `${text}\n\n${box.value}` : text || box.value);
   function keep() {
-    store((storage, key) => storage.setItem(key, JSON.stringify([after(waiting?.text), seen])));
+    const sources = [...files.root.querySelectorAll(".ab-attached pre")].map((each) => each.textContent);
+    store((storage, key) => storage.setItem(key, JSON.stringify([after(waiting?.text), seen, page.id, sources])));
+  }
+  /* Put into a new view what was kept; what was attached to the panel of an earlier run is attached to this one. */
+  function restore() {
+    const [text, number, id, sources] = store((storage, key) => JSON.parse(storage.getItem(key))) ?? [box.value, 0];
+    const isEarlier = id !== undefined && id !== page.id;
+    [box.value, seen] = [text, isEarlier ? 0 : number];
+    if (isEarlier) sources.forEach(act.attachAgain);
   }
   function edited() {
     recalled = null;
@@ -148,12 +160,13 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   }
 
   /* The kernel has accepted a message, or refused it; then it returns to the box. */
-  function answered(number, accepted) {
+  function answered(number, accepted, why = "") {
     if (!waiting || waiting.number !== number) return;
     const { text } = waiting;
     waiting = null;
     if (accepted) keep();
     else giveBack(text);
+    tell(why);
     draw(page, gone);
   }
 
@@ -203,9 +216,12 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   function draw(nextPage, isGone, isSilent = silent) {
     page = nextPage;
     fields = page.composer ?? {};
-    if (seen < 0) [box.value, seen] = store((storage, key) => JSON.parse(storage.getItem(key))) ?? [box.value, 0];
+    if (seen < 0) restore();
     put(page.box ?? {});
-    files.draw(page.files);
+    if (attached !== String(page.files ?? "")) {
+      attached = files.draw(page.files);
+      keep();
+    }
     if (isGone && waiting) answered(waiting.number, false);
     if (isGone || (silent && !isSilent)) mentions.forget();
     if (silent && !isSilent && waiting) act.send(waiting.text, waiting.number); // it may have been lost

@@ -4,9 +4,13 @@ import { button, element, set, write } from "../core/dom.js";
 const GONE = ["Not connected to a kernel.", false];
 const SILENT = ["The kernel does not respond: it is busy, or the connection is lost. What you send will wait.", false];
 
+const DURATION = / (?:for |\()?(?:\d+ min )?\d+(?:\.\d+)? s\b\)?/g;
+
+/* The seconds in a status change all the time, so what is read aloud leaves them out. */
 export function statusView() {
-  const line = element("div", { class: "ab-statusline" });
-  const root = element("div", { class: "ab-status", role: "status", "aria-live": "polite" }, line);
+  const line = element("div", { class: "ab-statusline", "aria-hidden": "true" });
+  const spoken = element("div", { class: "ab-unseen", role: "status" });
+  const root = element("div", { class: "ab-status" }, line, spoken);
   let shown = "";
 
   /* `status` is a sentence and whether something is in progress. */
@@ -17,6 +21,7 @@ export function statusView() {
     shown = key;
     const dot = busy ? [element("span", { class: "ab-dot" })] : [];
     line.replaceChildren(...dot, element("span", {}, String(text)));
+    write(spoken, String(text).replace(DURATION, ""));
   }
   return { root, draw };
 }
