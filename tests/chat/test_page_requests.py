@@ -75,7 +75,7 @@ def test_the_page_names_and_forgets_sessions_on_this_computer(
     later = make(platform)  # in another kernel
     assert [entry.session_id for entry in later.find_sessions("refund draft")] == [OTHER]
     assert later.find_sessions("draft")[0].label.startswith("<img src=x> ")
-    loop.run(later.conversation.read_welcome(), 60)
+    loop.run(later.conversation._read_welcome(), 60)
     assert "&lt;img src=x&gt;" in PagePerson(later).empty
     later.forget(OTHER)
     assert later.find_sessions("draft") == []

@@ -255,12 +255,12 @@ def test_each_cell_continues_the_session_in_which_it_asked_last(
         shell = SimpleNamespace(parent_header={"metadata": {"cellId": cell}})
         monkeypatch.setattr(session_list, "ipython_shell", lambda: shell)
         panel = ab.ChatPanel(client, workspace=WORKSPACE, agent="guide")
-        loop.run(panel.conversation.read_welcome(), 60)
+        loop.run(panel.conversation._read_welcome(), 60)
         return panel
 
     def offered(cell: str) -> str | None:
         panel = run(cell)
-        last = panel.conversation.welcome and panel.conversation.welcome.last
+        last = panel.conversation._welcome and panel.conversation._welcome.last
         panel.close()
         return last and last.session_id
 

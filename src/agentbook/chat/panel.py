@@ -134,9 +134,9 @@ class ChatPanel(ChatWidget):
         self.conversation = Conversation(
             client, workspace=workspace, agent=agent, session=session, follow=follow, prices=prices
         )
-        self.conversation.store = store
+        self.conversation._store = store
         if session is None and client is not None:
-            self.conversation.place = place_of(getattr(client, "base_url", ""), ref(workspace), ref(agent))
+            self.conversation._place = place_of(getattr(client, "base_url", ""), ref(workspace), ref(agent))
         # As passed in: a name learned from the session may arrive at any time, and the
         # outputs of notebooks are compared.
         self._initial_name = self.conversation.agent_name
@@ -507,7 +507,7 @@ class ChatPanel(ChatWidget):
                 asked = self._page.exchange(turn)
                 if asked is not None and not self._ended:
                     self._answer_later("collected", number, lambda: self._again(asked, confirm))
-            case {"do": "ask_new", "turn": str(turn)} if conversation.can_start:
+            case {"do": "ask_new", "turn": str(turn)} if conversation._can_start:
                 exchange = self._page.exchange(turn)
                 if exchange is not None and conversation.withdraw(exchange):
                     self._switch(conversation.start(exchange.prompt))
@@ -522,7 +522,7 @@ class ChatPanel(ChatWidget):
 
     def _find(self, search: str) -> dict[str, Any]:
         entries = self.conversation.find_sessions(search)
-        kept = {each.session_id for each in self.conversation.kept}
+        kept = {each.session_id for each in self.conversation._kept}
         return {"entries": entries_of(entries, kept), "more": len(entries) >= MAX_RESULTS}
 
     def _rename(self, session_id: str, name: str | None) -> None:
@@ -548,7 +548,7 @@ class ChatPanel(ChatWidget):
         await self.conversation.attach(session_id, keep=keep)
 
     async def _start_over(self) -> None:
-        if self.conversation.can_start:
+        if self.conversation._can_start:
             await self.conversation.new_session()
 
     @property
@@ -632,9 +632,9 @@ class ChatPanel(ChatWidget):
     def _content(self) -> tuple[Sequence[Exchange], str, list[Transcript], str]:
         """The arguments of `panel_html` before the uid."""
         conversation = self.conversation
-        kept = conversation.kept
-        empty = Transcript([], agent_name=conversation.own_agent_name)
-        shown_id = (conversation.recording or conversation).session_id
+        kept = conversation._kept
+        empty = Transcript([], agent_name=conversation._own_agent_name)
+        shown_id = (conversation._recording or conversation).session_id
         current = next((each for each in kept if each.session_id == shown_id), empty)
         others = [each for each in kept if each.exchanges and each is not current]
         return current.exchanges, current.agent_name, others, current.incomplete
@@ -657,7 +657,7 @@ class ChatPanel(ChatWidget):
         """Show who the agent is, or why no session can start."""
         async with self._greeting:  # once, whether the panel or the page comes first
             if self.conversation.session_id is None:
-                await self.conversation.read_welcome()
+                await self.conversation._read_welcome()
 
     @safe_repr
     def __repr__(self) -> str:

@@ -58,10 +58,10 @@ class Replay(ChatPanel):
         self._player = player
         self.played: Future[int] = player.played
         super().__init__(None, session=player.session_id, height=height, follow=player.follow)
-        self.conversation.recording = recording = read_transcript(player.events)
+        self.conversation._recording = recording = read_transcript(player.events)
         self.conversation.agent_name = recording.agent_name
         self._ticker = Ticker(lambda: player.playback.playing, self._draw_playback)
-        player.on_rewind, player.on_change = self.conversation.rewind, self._show_playback
+        player.on_rewind, player.on_change = self.conversation._rewind, self._show_playback
         self.add_class("ab-replay")
         self._hand_over(self._show_playback)  # it was drawn before it was known to be a recording
 

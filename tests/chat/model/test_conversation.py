@@ -280,3 +280,7 @@ async def test_an_invalid_message_is_refused_before_anything_changes(
         with pytest.raises(error, match=words):
             await ask(text)
     assert (conversation.session_id, list(conversation.to_pandas()["role"])) == (SESSION, ["user", "agent"])
+
+
+def test_a_conversation_has_few_public_names() -> None:
+    assert len([name for name in dir(Conversation(None)) if not name.startswith("_")]) <= 40

@@ -113,7 +113,7 @@ def test_a_read_that_fails_half_way_keeps_what_arrived_and_says_so(old: FakePlat
         copy = Conversation.from_json(conversation.to_json())
     assert copy.incomplete == conversation.incomplete
     with pytest.warns(UserWarning, match="502"):
-        assert copy == Conversation.from_transcript(conversation.transcript)
+        assert copy == Conversation._from_transcript(conversation.transcript)
     assert len(conversation.to_pandas()) == 2 * TURNS, "the next export reads the rest"
     assert "incomplete" not in json.loads(conversation.to_json())
 

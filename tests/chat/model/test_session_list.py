@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_first_words_and_time_latest_first() -> None:
     def shown(current: str | None = None, **sessions: list[Any]) -> Any:
-        return SimpleNamespace(sessions=sessions, session_id=current, workspace=None, who=lambda _: ("", ""))
+        return SimpleNamespace(sessions=sessions, session_id=current, workspace=None, _who=lambda _: ("", ""))
 
     first, second = recorded(("What is\n a turn?", "A question.")), recorded(("x " * 100, "y"))
     conversation = shown("second", first=first.exchanges, second=second.exchanges, empty=[])
@@ -58,7 +58,7 @@ async def test_a_search_shows_the_latest_turns_with_the_words_and_the_text_aroun
     ]
     log = recorded(*pairs)
     conversation = SimpleNamespace(
-        sessions={"s": log.exchanges}, session_id="s", workspace=None, who=lambda _: ("", "")
+        sessions={"s": log.exchanges}, session_id="s", workspace=None, _who=lambda _: ("", "")
     )
 
     async def hits(search: str) -> list[tuple[str | None, tuple[str, str, str]]]:
@@ -182,8 +182,8 @@ def test_starter_prompts_are_the_agents_own_where_it_has_some(record: dict[str, 
 async def test_an_empty_panel_says_who_the_agent_is() -> None:
     conversation = make_conversation(FakePlatform())
     assert empty_html(conversation) == EMPTY
-    await conversation.read_welcome()
-    assert conversation.welcome is not None
+    await conversation._read_welcome()
+    assert conversation._welcome is not None
     assert "<strong>guide</strong>" in empty_html(conversation)
     conversation._welcome = welcome_of({"name": "<b>", "description": "<i>", "starter_prompts": ['"><script>']})
     html = empty_html(conversation)
@@ -197,10 +197,10 @@ async def test_an_agent_that_cannot_be_read_now_is_told_and_without_one_the_pane
     platform = FakePlatform()
     platform.refusals["get"] = [ServerError("agents.get: 502", operation="agents.get", status=502)]
     conversation = make_conversation(platform)
-    await conversation.read_welcome()
+    await conversation._read_welcome()
     assert "The platform failed (502). Try again in a moment." in empty_html(conversation)
     without = Conversation(None)
-    await without.read_welcome()
+    await without._read_welcome()
     assert empty_html(without) == EMPTY
 
 
@@ -214,7 +214,7 @@ async def test_an_empty_panel_offers_the_readers_last_session_with_the_agent() -
         Record(id="s4", name="Before", created_at=at, **own),
     ]
     conversation = make_conversation(platform)
-    await conversation.read_welcome()
+    await conversation._read_welcome()
     shown = empty_html(conversation)
     assert 'data-session="s3"' in shown
     assert '<time datetime="2026-03-02T10:00:00+00:00">2 Mar 10:00 UTC</time> · &lt;b&gt;Mine&lt;/b&gt;' in shown

@@ -51,8 +51,8 @@ def nowhere(platform: FakePlatform) -> FakePlatform:
 
 async def test_a_missing_agent_and_workspace_are_named_with_what_to_do(nowhere: FakePlatform) -> None:
     conversation = make_conversation(nowhere, workspace="acme~lab", agent="giude")
-    await conversation.read_welcome()
-    assert conversation.start_errors == [UserError(AGENT_TEXT, "req-7"), UserError(WORKSPACE_TEXT, "req-7")]
+    await conversation._read_welcome()
+    assert conversation._start_errors == [UserError(AGENT_TEXT, "req-7"), UserError(WORKSPACE_TEXT, "req-7")]
     assert "Did you mean &#x27;guide&#x27;?" in empty_html(conversation)
     assert describe(conversation) == (NOT_READY, False)
 
@@ -62,15 +62,15 @@ async def test_the_names_that_cannot_be_listed_are_left_out() -> None:
     platform.refusals.update(get=[NO_AGENT], contexts=[NO_WORKSPACE])
     platform.own_workspaces = refused(InsufficientScope, 403, "no")
     conversation = make_conversation(platform, workspace="acme~lab", agent=Record(id="a1", name="mine"))
-    await conversation.read_welcome()
-    assert [error.text for error in conversation.start_errors] == [WORKSPACE_TEXT]
+    await conversation._read_welcome()
+    assert [error.text for error in conversation._start_errors] == [WORKSPACE_TEXT]
 
 
 async def test_a_message_is_not_held_back_and_tells_more(nowhere: FakePlatform) -> None:
     conversation = make_conversation(nowhere)
-    await conversation.read_welcome()
+    await conversation._read_welcome()
     exchange = await conversation.send("Hi")
-    assert (conversation.start_errors, (await finished(exchange)).text) == ([], "You said: Hi")
+    assert (conversation._start_errors, (await finished(exchange)).text) == ([], "You said: Hi")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ async def test_only_what_prevents_a_session_is_an_error(
     platform = FakePlatform()
     platform.refusals.update({operation: [error] for operation, error in refusals.items()})
     conversation = make_conversation(platform)
-    await conversation.read_welcome()
-    texts = [error.text for error in conversation.start_errors]
+    await conversation._read_welcome()
+    texts = [error.text for error in conversation._start_errors]
     assert len(texts) == (sentence is not None)
     assert all(str(sentence) in text for text in texts)
 
@@ -107,41 +107,41 @@ async def test_what_is_there_meanwhile_is_found_when_the_panel_is_shown_again(
 ) -> None:
     platform.refusals.update({operation: [error] for operation, error in refusals.items()})
     conversation = make_conversation(platform)
-    await conversation.read_welcome()
+    await conversation._read_welcome()
     assert describe(conversation) == (NOT_READY, False)
-    await conversation.read_welcome()
-    assert conversation.start_errors == []
+    await conversation._read_welcome()
+    assert conversation._start_errors == []
     assert "<strong>guide</strong>" in empty_html(conversation)
 
 
 async def test_an_archived_agent_is_named_with_what_to_do(platform: FakePlatform) -> None:
     platform.agent = Record(id=AGENT_ID, name="guide", full_name="acme~guide", is_archived=True)
     conversation = make_conversation(platform, workspace="acme~lab", agent="guide")
-    await conversation.read_welcome()
-    assert conversation.start_errors == [UserError(ARCHIVED_TEXT)]
+    await conversation._read_welcome()
+    assert conversation._start_errors == [UserError(ARCHIVED_TEXT)]
     assert describe(conversation) == (NOT_READY, False)
     platform.agent = Record(platform.agent, is_archived=False)
-    await conversation.read_welcome()
-    assert (conversation.start_errors, describe(conversation)) == ([], ("Ready.", False))
+    await conversation._read_welcome()
+    assert (conversation._start_errors, describe(conversation)) == ([], ("Ready.", False))
     earlier = Record(id=AGENT_ID, name="guide", is_archived=True)  # which is read again
     conversation = make_conversation(platform, workspace="acme~lab", agent=earlier)
-    await conversation.read_welcome()
-    assert conversation.start_errors == []
+    await conversation._read_welcome()
+    assert conversation._start_errors == []
 
 
 async def test_an_id_that_cannot_be_read_may_be_of_an_agent_that_can_be_used() -> None:
     platform = FakePlatform()
     platform.refusals["get"] = [NO_AGENT]
     conversation = make_conversation(platform, workspace="acme~lab", agent=AGENT_ID)
-    await conversation.read_welcome()
-    assert conversation.start_errors == []
+    await conversation._read_welcome()
+    assert conversation._start_errors == []
 
 
 async def test_a_conversation_without_a_workspace_asks_for_none(nowhere: FakePlatform) -> None:
     conversation = make_conversation(nowhere, agent="guide")
-    await conversation.read_welcome()
+    await conversation._read_welcome()
     assert "contexts" not in nowhere.requests
-    await Conversation(None, workspace="acme~lab", agent="guide").read_welcome()
+    await Conversation(None, workspace="acme~lab", agent="guide")._read_welcome()
 
 
 @pytest.mark.parametrize("shown_by", ["a cell", "a page"])
@@ -150,7 +150,7 @@ def test_the_panel_says_it_without_holding_the_cell(nowhere: FakePlatform, panel
         panel._ipython_display_()
     else:
         PagePerson(panel).say(do="hello", page="p", count=1, version=-1)
-    eventually(panel, lambda: bool(panel.conversation.start_errors))
+    eventually(panel, lambda: bool(panel.conversation._start_errors))
     assert "Did you mean 'guide'?" not in shown(panel)  # it is the name
     assert "client.agents.list() shows what the credential can see." in shown(panel)
     assert PagePerson(panel).status == (NOT_READY, False)

@@ -199,12 +199,12 @@ class Comparison:
     @property
     def start_errors(self) -> list[UserError]:
         """Why sides cannot start or read their sessions, as far as that is known."""
-        errors = (error for side in self.conversations for error in (*side.start_errors, side.error) if error)
+        errors = (error for side in self.conversations for error in (*side._start_errors, side.error) if error)
         return [] if self.rounds else distinct(errors)
 
     async def read_start(self) -> None:
         """Check whether the agents and the workspace exist; raises nothing."""
-        await asyncio.gather(*(side.read_welcome() for side in self.conversations))
+        await asyncio.gather(*(side._read_welcome() for side in self.conversations))
 
     # Earlier comparisons
 

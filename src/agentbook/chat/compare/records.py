@@ -175,7 +175,7 @@ def _read(record: Any) -> Comparison:
 
 
 def _side(data: Any) -> Conversation:
-    side = Conversation.from_transcript(Transcript.from_data(data))
+    side = Conversation._from_transcript(Transcript.from_data(data))
     side.stop()  # replies that were pending when it was written
     return side
 

@@ -51,7 +51,7 @@ class Alternative:
                 f"This question cannot be asked again: turns before it could not be read. {conversation.incomplete}"
             )
         before = exchanges[: exchanges.index(exchange)]
-        self.conversation, self._original = conversation.branch(), conversation.session_id or ""
+        self.conversation, self._original = conversation._branch(), conversation.session_id or ""
         self.prompts = [each.prompt for each in before if each.status == "answered" and each.prompt]
         self.prompts.append(exchange.prompt)
         self.exchange: Exchange | None = None
@@ -89,7 +89,7 @@ class Alternative:
             if conversation.session_id:
                 await asyncio.to_thread(note_repeat, conversation.session_id, self._original)
             if not (self.number == len(self.prompts) and self.exchange and self.exchange.awaits_reply):
-                await conversation.disconnect()
+                await conversation._disconnect()
 
 
 async def _is_answered(exchange: Exchange) -> bool:

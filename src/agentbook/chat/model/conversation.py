@@ -102,16 +102,6 @@ class Conversation:
     ----------
     workspace, agent : str or Record
         Where a new session is started, and with which agent; can be set.
-    own_agent_name : str
-        The name of `agent`.
-    store : Store or None
-        Its sessions are searched too.
-    place : str or None
-        Where it asks, by which its last session is found again; see `place_of`.
-    names : mapping of str to str
-        The names of sessions on this computer, by id; read with each list of them.
-    recording : Transcript or None
-        The session that the conversation replays. Exports contain all of it at once.
 
     Raises
     ------
@@ -158,13 +148,6 @@ class Conversation:
     >>> loop.run(conversation.attach(session))
     >>> conversation.connection, len(conversation.sessions)
     ('live', 2)
-    >>> conversation.who(session.id)  # our own session, with our agent
-    ('', '')
-    >>> loop.run(conversation.disconnect())
-    >>> conversation.connection  # until the next message
-    'none'
-    >>> len(conversation.kept)  # nothing was asked here in the second
-    1
     >>> conversation.forget(session)
     >>> loop.run(conversation.aclose())
     >>> conversation.state
@@ -197,14 +180,14 @@ class Conversation:
         self._client = client.asynchronous() if client is not None else None
         self.workspace, self.agent, self._agent_version = workspace, agent, agent_version
         self._options: dict[str, Any] = {"follow": follow, "clock": clock, "prices": prices}
-        self.own_agent_name = name_of(agent)
-        self.recording: Transcript | None = None
-        self.store: Store | None = None
-        self.place: str | None = None
-        self.names: Mapping[str, str] = {}
+        self._own_agent_name = name_of(agent)
+        self._recording: Transcript | None = None  # what it replays; exports contain all of it at once
+        self._store: Store | None = None  # whose sessions are searched, too
+        self._place: str | None = None  # where it asks, by which its last session is found again
+        self._names: Mapping[str, str] = {}  # of sessions on this computer, read with each list of them
         self._closed, self._prices, self._pid = False, price_table(prices), os.getpid()
         self._welcome: Welcome | None = None
-        self._start_errors: list[UserError] = []
+        self._start_problems: list[UserError] = []
         self._openings: dict[str, Opening] = {}
         self._listeners = Listeners[Exchange | None]()
         self._clock = clock
@@ -233,15 +216,15 @@ class Conversation:
         return {session_id: log.exchanges for session_id, log in self._feed.logs.items()}
 
     @property
-    def can_start(self) -> bool:
+    def _can_start(self) -> bool:
         """Whether a new session can be started: needs client, workspace, agent."""
         has_where = self.workspace is not None and self.agent is not None
         return self._client is not None and has_where and not self._closed
 
     @property
-    def recorded(self) -> bool:
+    def _recorded(self) -> bool:
         """Whether the conversation replays a recording."""
-        return self.recording is not None
+        return self._recording is not None
 
     @property
     def read_only(self) -> bool:
@@ -250,7 +233,7 @@ class Conversation:
         Where the platform does not say who started a session, this is known only after
         a message was refused.
         """
-        return self.recorded or self._refused or not self._feed.log.may_write
+        return self._recorded or self._refused or not self._feed.log.may_write
 
     @property
     def agent_name(self) -> str:
@@ -262,10 +245,10 @@ class Conversation:
         if self._feed.log.session_id:
             self._feed.log.agent_name = name
         else:
-            self.own_agent_name = name
+            self._own_agent_name = name
 
     def _agent_name_of(self, log: ExchangeLog) -> str:
-        return log.agent_name if log.session_id else self.own_agent_name
+        return log.agent_name if log.session_id else self._own_agent_name
 
     @property
     def version_number(self) -> str:
@@ -274,36 +257,24 @@ class Conversation:
         Empty where the platform does not say it. If no version was chosen for the
         session, later turns may run on a newer one.
         """
-        return self.recording.version_number if self.recording else self._feed.log.facts.version_number
+        return self._recording.version_number if self._recording else self._feed.log.facts.version_number
 
-    def who(self, session_id: str) -> tuple[str, str]:
+    def _who(self, session_id: str) -> tuple[str, str]:
         """Who takes part in one of `sessions`, where that is not as one would expect.
 
-        Parameters
-        ----------
-        session_id : str
-
-        Returns
-        -------
-        tuple of str
-            The name of its agent, if it is not `agent`, and of who started it, if that
-            was not the reader; each empty otherwise.
-
-        Notes
-        -----
-        Raises nothing. Who started a session is known once the platform's record of it
-        has been read. Specification: "Resources and their fields", Session.
+        The name of its agent, if it is not `agent`, and of who started it, if that was
+        not the reader and its record has been read; each empty otherwise.
         """
         log = self._feed.logs.get(session_id)
         if log is None or log.started_here:
             return "", ""
-        own = self.participants.known_agent(self.agent)
-        own = own if name_of(own) else {**own, "name": self.own_agent_name}
+        own = self._participants.known_agent(self.agent)
+        own = own if name_of(own) else {**own, "name": self._own_agent_name}
         agent = log.facts.agent if name_of(log.facts.agent) else {"name": log.agent_name}
-        return name_agent(agent, own), self.participants.name_initiator(log.initiator)
+        return name_agent(agent, own), self._participants.name_initiator(log.initiator)
 
     @property
-    def participants(self) -> Participants:
+    def _participants(self) -> Participants:
         """Who the reader is, and the names of agents."""
         return self._feed.participants
 
@@ -318,19 +289,19 @@ class Conversation:
         return self._feed.log.pending
 
     @property
-    def now(self) -> float:
+    def _now(self) -> float:
         """The time by the conversation's clock, for `Exchange.waited_s` and such."""
         return self._clock()
 
     @property
-    def welcome(self) -> Welcome | None:
-        """What an empty panel offers, once `read_welcome` has read it."""
+    def _greeting(self) -> Welcome | None:
+        """What an empty panel offers, once `_read_welcome` has read it."""
         return None if self.session_id else self._welcome
 
     @property
-    def start_errors(self) -> list[UserError]:
-        """Why no session can start, as far as `read_welcome` can tell."""
-        return [] if self.exchanges or self.session_id else self._start_errors
+    def _start_errors(self) -> list[UserError]:
+        """Why no session can start, as far as `_read_welcome` can tell."""
+        return [] if self.exchanges or self.session_id else self._start_problems
 
     @property
     def connection(self) -> str:
@@ -343,7 +314,7 @@ class Conversation:
         return self._feed.error
 
     @property
-    def notice(self) -> UserError | None:
+    def _notice(self) -> UserError | None:
         """The error to show next to the turns: `error`, unless one of them shows it."""
         error = self.error
         is_shown = error is not None and any(
@@ -354,7 +325,7 @@ class Conversation:
     @property
     def incomplete(self) -> str:
         """Why turns of the session may be missing; empty once all have been read."""
-        return "" if self.recorded else self._feed.log.unread or ""
+        return "" if self._recorded else self._feed.log.unread or ""
 
     @property
     def state(self) -> str:
@@ -395,7 +366,7 @@ class Conversation:
         ----------
         search : str
             Only sessions with all these words. In sessions that this panel has not
-            shown and `store` does not have, only the names or the first message is
+            shown and a store does not have, only the names or the first message is
             searched, and who takes part.
         limit : int
             Maximum number of sessions that this panel has not shown. They come from the
@@ -414,7 +385,7 @@ class Conversation:
         Raises
         ------
         ImportError
-            If there is a `store`, and DuckDB, which searches it, is not installed.
+            If there is a store, and DuckDB, which searches it, is not installed.
         StoreError
             If the store cannot be read; the message names the file.
 
@@ -423,28 +394,25 @@ class Conversation:
         Sessions that the platform does not list, or that cannot be read, are left out.
         The specification shows no such list ("Endpoints", gaps in this part).
         """
-        finding = find_sessions(self, self._client, self._openings, search, limit, self.store)
+        finding = find_sessions(self, self._client, self._openings, search, limit, self._store)
         return loop.run(finding, FIND_TIMEOUT_S, operation="panel.find_sessions")
 
-    async def read_welcome(self) -> None:
+    async def _read_welcome(self) -> None:
         """Read the agent's introduction, to show it before the first message.
 
-        Notes
-        -----
-        Raises nothing. Without a client or an agent, or if the agent cannot be read,
-        `welcome` stays None. If no session can start, such as with an archived agent,
-        `start_errors` says why; the next call reads again.
+        If no session can start, such as with an archived agent, `_start_errors` says
+        why, and the next call reads again.
         """
-        if self._client is None or self.agent is None or (self._welcome is not None and not self._start_errors):
+        if self._client is None or self.agent is None or (self._welcome is not None and not self._start_problems):
             return
         (record, agent_error), workspace_error = await asyncio.gather(
             read_agent(self._client, self.agent), check_workspace(self._client, self.workspace)
         )
         self._welcome = welcome_of(record) if record is not None else None
-        self._start_errors = distinct([agent_error, workspace_error])
+        self._start_problems = distinct([agent_error, workspace_error])
         self._notify(None)
-        if self._welcome is not None and not self._start_errors:
-            noted = await asyncio.to_thread(remembered, self.place) if self.place else None
+        if self._welcome is not None and not self._start_problems:
+            noted = await asyncio.to_thread(remembered, self._place) if self._place else None
             last = await last_session(self, self._client, self._openings, noted)
             self._welcome = replace(self._welcome, last=last)
             self._notify(None)
@@ -467,21 +435,16 @@ class Conversation:
         ValueError
             If there is no workspace or agent to start a new session with.
         """
-        if not self.can_start:
+        if not self._can_start:
             raise ValueError(NEEDS_WHERE)
         await self._switch(None)
 
-    def branch(self) -> Conversation:
+    def _branch(self) -> Conversation:
         """A conversation with the session's agent that has no session yet.
 
-        Its sessions are among `sessions` of both.
-
-        Raises
-        ------
-        ValueError
-            As `new_session`.
+        Its sessions are among `sessions` of both. Raises as `new_session`.
         """
-        if not self.can_start:
+        if not self._can_start:
             raise ValueError(NEEDS_WHERE)
         log, agent = self._feed.log, self.agent
         if not log.started_here:
@@ -527,7 +490,7 @@ class Conversation:
         self._feed.log.keep = True if keep else self._feed.log.keep
         with contextlib.suppress(Exception):  # stored by the feed
             await self._feed.catch_up()
-        self.names = await asyncio.to_thread(session_names)
+        self._names = await asyncio.to_thread(session_names)
         self._notify(None)
 
     async def send(self, text: str) -> Exchange:
@@ -567,7 +530,7 @@ class Conversation:
         if self.session_id is None and (self.workspace is None or self.agent is None):
             raise ValueError("There is no session yet: workspace= and agent= are needed to start one.")
         turn = Turn(self.session_id or "", prompt=text, asked_at=datetime.now(UTC))
-        exchange = Exchange(turn, ours=True, confirmed=False, phase="sending", sent_at=self.now)
+        exchange = Exchange(turn, ours=True, confirmed=False, phase="sending", sent_at=self._now)
         exchange.previous = self._feed.log.stopped
         self.exchanges.append(exchange)
         exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange))
@@ -578,7 +541,7 @@ class Conversation:
         try:
             async with self._posting:
                 await self._hold(exchange)
-                exchange.last_sign_at = self.now
+                exchange.last_sign_at = self._now
                 if self.session_id is None:
                     await self._start_session(exchange)
                 else:
@@ -595,8 +558,8 @@ class Conversation:
         else:
             if exchange.phase == "sending":
                 exchange.phase = "waiting"
-            if self.place and self.session_id:
-                await asyncio.to_thread(remember, self.place, self.session_id)
+            if self._place and self.session_id:
+                await asyncio.to_thread(remember, self._place, self.session_id)
         finally:
             exchange.posting = None
             self._starting = False
@@ -616,14 +579,14 @@ class Conversation:
         self._starting = True
         self._notify(None)
         record = await get_agent(self._client, self.agent)
-        self.own_agent_name = name_of(record) or self.own_agent_name
+        self._own_agent_name = name_of(record) or self._own_agent_name
         exchange.posted = True
         version: dict[str, Any] = {} if self._agent_version is None else {"agent_version_id": ref(self._agent_version)}
         session = await self._client.sessions.start(
             self.workspace, agent_id=ref(record), prompt=exchange.prompt, **version
         )
         exchange.turn.session_id = ref(session)
-        self._feed.begin(session, self.own_agent_name)
+        self._feed.begin(session, self._own_agent_name)
 
     async def _continue_session(self, exchange: Exchange, session_id: str) -> None:
         # Read the session to its end and follow it first. Then no reply can be missed,
@@ -737,15 +700,13 @@ class Conversation:
         if self.session_id is not None:
             await self.attach()
 
-    async def disconnect(self) -> None:
-        """Close the connection if nothing is awaited; `attach` opens it again.
+    async def _disconnect(self) -> None:
+        """Close the connection if nothing is awaited.
 
-        Notes
-        -----
-        Raises nothing. What happens in the session meanwhile is read by `attach`, by
-        the next message and by exports. A recording has no connection.
+        What happens in the session meanwhile is read by `attach`, by the next message
+        and by exports.
         """
-        if self._feed.active and not self.pending and not self.recorded:
+        if self._feed.active and not self.pending and not self._recorded:
             self._feed.log.note_gap()
             await self._end_feed()
             self._notify(None)
@@ -783,13 +744,8 @@ class Conversation:
         """
         self._feed.feed(event)
 
-    def rewind(self) -> None:
-        """Forget the session's events so far, to feed it from another position.
-
-        Notes
-        -----
-        For recordings. Raises nothing.
-        """
+    def _rewind(self) -> None:
+        """Forget a recording's events so far, to feed it from another position."""
         self._feed.rewind()
 
     def _on_event(self, event: Event, exchange: Exchange) -> None:
@@ -797,7 +753,7 @@ class Conversation:
         if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
             self.agent_name = str(author.get("name") or "")
             if self._feed.log.started_here:
-                self.own_agent_name = self.agent_name or self.own_agent_name
+                self._own_agent_name = self.agent_name or self._own_agent_name
         if self._prices is not None:
             exchange.cost = cost_of(exchange.usage, self._prices)
         self._notify(exchange)
@@ -832,24 +788,24 @@ class Conversation:
         events that arrived stay. On the event loop that follows the session, it reads
         nothing, because the loop cannot wait for itself: await `attach` there.
         """
-        if not (self.recorded or (self._closed and not self.incomplete)):
+        if not (self._recorded or (self._closed and not self.incomplete)):
             self._feed.load(timeout_s)
 
     @property
-    def kept(self) -> list[Transcript]:
+    def _kept(self) -> list[Transcript]:
         """The sessions that a saved notebook keeps, the current one last.
 
         Those are the sessions in which something was asked here, and those that were
         opened with ``keep=True``, without those that were forgotten.
         """
         current = self._feed.log
-        if self.recording is not None:
-            return [] if current.keep is False else [self.recording]
+        if self._recording is not None:
+            return [] if current.keep is False else [self._recording]
         logs = [*(log for log in list(self._feed.logs.values()) if log is not current), current]
         return [self._transcript_of(log, log.unread or "") for log in logs if log.kept]
 
     def forget(self, session: Any) -> None:
-        """Leave a session out of `kept`.
+        """Leave a session out of what a saved notebook keeps.
 
         Parameters
         ----------
@@ -870,7 +826,7 @@ class Conversation:
 
     async def rename(self, session: Any, name: str) -> None:
         """As `ChatPanel.rename`."""
-        self.names = await asyncio.to_thread(name_session, ref(session), check_text(name, "The name"))
+        self._names = await asyncio.to_thread(name_session, ref(session), check_text(name, "The name"))
         self._notify(None)
 
     @property
@@ -897,7 +853,7 @@ class Conversation:
         -----
         Raises nothing and reads nothing; `transcript` first reads what is missing.
         """
-        return self.recording or self._transcript_of(self._feed.log, self.incomplete)
+        return self._recording or self._transcript_of(self._feed.log, self.incomplete)
 
     def _transcript_of(self, log: ExchangeLog, incomplete: str) -> Transcript:
         facts = log.facts
@@ -1059,10 +1015,10 @@ class Conversation:
         >>> Conversation.from_json(Conversation(None).to_json())
         Conversation('no agent', 0 turns, idle)
         """
-        return cls.from_transcript(Transcript.from_json(source))
+        return cls._from_transcript(Transcript.from_json(source))
 
     @classmethod
-    def from_transcript(cls, transcript: Transcript) -> Self:
+    def _from_transcript(cls, transcript: Transcript) -> Self:
         """As `from_json`, from a `Transcript`, whose exchanges are shared."""
         conversation = cls(None, session=transcript.session_id)
         conversation.agent_name = transcript.agent_name

@@ -124,11 +124,11 @@ class HasSessions(Protocol):
 
     workspace: Any
     agent: Any
-    names: Mapping[str, str]
+    _names: Mapping[str, str]
 
     @property
-    def participants(self) -> Participants: ...
-    def who(self, session_id: str) -> tuple[str, str]: ...
+    def _participants(self) -> Participants: ...
+    def _who(self, session_id: str) -> tuple[str, str]: ...
     @property
     def session_id(self) -> str | None: ...
     @property
@@ -149,14 +149,14 @@ async def find_sessions(
     """
     words = search.split()
     notes = await asyncio.to_thread(_notes)
-    conversation.names, compared = notes["names"], notes["comparisons"]
+    conversation._names, compared = notes["names"], notes["comparisons"]
 
     def matches(*texts: str) -> bool:
         return all(any(word.casefold() in text.casefold() for text in texts) for word in words)
 
     found = []
     for session_id, exchanges in conversation.sessions.items():
-        who, name = conversation.who(session_id), conversation.names.get(session_id, "")
+        who, name = conversation._who(session_id), conversation._names.get(session_id, "")
         if matches(session_id, name, *who, *(text for each in exchanges for text in (each.prompt, each.text))):
             first = next((each for each in exchanges if each.prompt or each.text), None)
             opening = title(first.prompt or first.text) if first is not None else ""
@@ -190,10 +190,10 @@ async def last_session(
     """
     if conversation.workspace is None:
         return None
-    conversation.names = await asyncio.to_thread(session_names)
+    conversation._names = await asyncio.to_thread(session_names)
     with contextlib.suppress(AgentbookError, TimeoutError):
         async with asyncio.timeout(OTHERS_TIMEOUT_S):
-            participants, own = conversation.participants, await _own_agent(conversation)
+            participants, own = conversation._participants, await _own_agent(conversation)
             if remembered:
                 with contextlib.suppress(AgentbookError):
                     entry = await _entry(conversation, client, openings, await client.sessions.get(remembered), own)
@@ -325,7 +325,7 @@ async def _others(
     async for record in client.sessions.list(conversation.workspace, sort_by="-created_at", limit=MAX_LISTED):
         if len(records) >= limit and matches is None:
             break
-        names = str(record.get("name") or ""), conversation.names.get(ref(record), "")
+        names = str(record.get("name") or ""), conversation._names.get(ref(record), "")
         key = compared.get(ref(record), ref(record))
         is_first = key not in records or record.get("agent_id") == own.get("id")
         if key not in taken and is_first and (len(records) < limit or (matches and matches(*names))):
@@ -343,7 +343,7 @@ async def _entry(
     conversation: HasSessions, client: AsyncClient, openings: dict[str, Opening], record: Any, own: Who
 ) -> SessionEntry:
     """A session by its record and, for what that does not say, by its first events."""
-    participants, words = conversation.participants, str(record.get("name") or "")
+    participants, words = conversation._participants, str(record.get("name") or "")
     facts, created_at = await participants.facts_of(record), record.get("created_at")
     agent, initiator = facts.agent, facts.initiator
     is_named = initiator.get("name") or participants.is_reader(initiator)
@@ -359,15 +359,15 @@ async def _entry(
         parse_moment(created_at) if isinstance(created_at, str) else None,
         agent=name_agent(agent, own),
         initiator=participants.name_initiator(initiator),
-        name=conversation.names.get(ref(record), ""),
+        name=conversation._names.get(ref(record), ""),
     )
 
 
 async def _own_agent(conversation: HasSessions) -> Who:
     """The panel's agent, as far as it can be read; then the reader is known, too."""
     with contextlib.suppress(AgentbookError):  # the sessions can be listed without
-        await conversation.participants.read_reader()
-    return await conversation.participants.agent(conversation.agent)
+        await conversation._participants.read_reader()
+    return await conversation._participants.agent(conversation.agent)
 
 
 _STORED = """

@@ -267,12 +267,12 @@ class ChatWidget(PageViewBox):
         async with self._following:
             for conversation in () if self._ended else self._conversations:
                 rests = conversation.connection == "none" and conversation.error is None
-                if self._pages and rests and not conversation.recorded:
+                if self._pages and rests and not conversation._recorded:
                     await conversation.attach()
                 elif not self._pages and conversation.pending:
                     self._follow_after(REST_S)
                 elif not self._pages:
-                    await conversation.disconnect()
+                    await conversation._disconnect()
 
     # What a page says arrives on any thread
 

@@ -174,28 +174,28 @@ class PanelDrawing:
         """Draw what has changed since the last time."""
         conversation = self._conversation
         changed, self.changed = self.changed, set()
-        can_retry, can_start = not conversation.read_only, conversation.can_start
+        can_retry, can_start = not conversation.read_only, conversation._can_start
         self.log.draw(state, conversation.exchanges, changed, conversation.agent_name, can_retry, can_start)
         state.set_fields(**self._fields())
 
     def _fields(self) -> dict[str, Any]:
         conversation = self._conversation
-        welcome = conversation.welcome
+        welcome = conversation._greeting
         session, name = conversation.session_id, visible((welcome and welcome.agent_name) or conversation.agent_name)
         several = len(conversation.sessions) + (session is None) > 1
         closed = conversation.read_only or conversation.state == "closed"
         return {
             "name": name or "Agent",
             "session": _session(conversation),
-            "finds": several or conversation.can_start,
+            "finds": several or conversation._can_start,
             "exports": bool(conversation.exchanges),
             "collects": self._collects,
-            "again": conversation.can_start,
-            "fresh": conversation.can_start and bool(session or conversation.exchanges),
+            "again": conversation._can_start,
+            "fresh": conversation._can_start and bool(session or conversation.exchanges),
             "pictures": pictures_label(self.log.images) if self.log.pictures else None,
             "box": self._box,
             "playback": self.playback,
-            "notice": _notice(conversation.notice or self.problem),
+            "notice": _notice(conversation._notice or self.problem),
             "empty": empty_html(conversation),
             "status": self._asking_again() or describe(conversation),
             "composer": {
@@ -221,15 +221,15 @@ class PanelDrawing:
 
 def _session(conversation: Conversation) -> tuple[list[str], str, str] | None:
     """Label, tooltip and time of the session that is shown; None before the first."""
-    if conversation.recorded:
+    if conversation._recorded:
         return ["recording"], "A recorded session", ""
     session, exchanges = conversation.session_id, conversation.exchanges
     if not session:
         return (["A new session"], "It starts with the next message", "") if conversation.sessions else None
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
     opening = title(first.prompt or first.text) if first else f"Session …{session[-8:]}"
-    words = visible(conversation.names.get(session) or opening)
-    _, initiator = conversation.who(session)  # the head names the agent beside it
+    words = visible(conversation._names.get(session) or opening)
+    _, initiator = conversation._who(session)  # the head names the agent beside it
     version = conversation.version_number and f"version {visible(conversation.version_number)}"
     label = words, message_html.who_words("", initiator), version, message_html.used_in_all(exchanges)
     asked_at = first.turn.asked_at if first else None
@@ -249,11 +249,11 @@ def empty_html(conversation: Conversation) -> str:
     Each button of class ``ab-start`` carries its message in ``data-text``, which the
     page puts into the message box. The button ``ab-continue`` opens the last session.
     """
-    welcome = conversation.welcome
+    welcome = conversation._greeting
     if conversation.error is not None:
         return _UNREAD
-    if conversation.start_errors:
-        return message_html.start_errors_html(conversation.start_errors)
+    if conversation._start_errors:
+        return message_html.start_errors_html(conversation._start_errors)
     if welcome is None or conversation.read_only:
         return message_html.EMPTY
     last = welcome.last if not conversation.sessions else None  # one of them is in Sessions
@@ -292,20 +292,20 @@ def _describe(conversation: Conversation) -> tuple[str, bool]:
         return "Not connected.", False
     if pending:
         if pending[0].waits_for_previous:
-            waited = seconds(pending[0].waited_s(conversation.now))
+            waited = seconds(pending[0].waited_s(conversation._now))
             then = "The platform cannot cancel it." if pending[0].held else "Your message has been sent."
             return f"Waiting for the previous turn to end ({waited}). {then}", True
         text = _describe_pending(pending[0], conversation.agent_name or "The agent")
         return f"{text}{_silence(conversation)}", True
     if conversation.connection == "connecting":
         return "Reading the session…", True
-    if conversation.recorded:
+    if conversation._recorded:
         return "Replay of a recorded session.", False
     if conversation.read_only:
-        _, initiator = conversation.who(conversation.session_id or "")
+        _, initiator = conversation._who(conversation.session_id or "")
         by = f"by {initiator} " if initiator else ""
         return f"Read only: this session was started {by}with another credential.", False
-    if conversation.start_errors:
+    if conversation._start_errors:
         return message_html.NOT_READY, False
     last = conversation.exchanges[-1] if conversation.exchanges else None
     return (_ENDED.get(last.status, "Ready.") if last is not None and last.ours else "Ready."), False
@@ -313,7 +313,7 @@ def _describe(conversation: Conversation) -> tuple[str, bool]:
 
 def _silence(conversation: Conversation) -> str:
     pending = conversation.pending
-    silent_s = pending[0].silent_s(conversation.now) if pending and not conversation.recorded else 0.0
+    silent_s = pending[0].silent_s(conversation._now) if pending and not conversation._recorded else 0.0
     return f" No response for {seconds(silent_s)}." if silent_s >= SILENCE_S else ""
 
 

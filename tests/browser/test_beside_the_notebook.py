@@ -1,0 +1,70 @@
+"""A panel leaves the headings and the copies of a notebook alone, and keeps a draft."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from playwright.sync_api import expect
+
+from browser.panels import CONNECT, PANEL, Panel
+from support.lab import Lab, Page, write_notebook
+
+pytestmark = pytest.mark.browser
+
+REPLY = "# A report\n\n## A part\n\n```python\nx = 'a line that is " + "long " * 60 + "'\n```"
+TITLES = "() => [...document.querySelectorAll('.jp-tocItem-content')].map(each => each.textContent.trim())"
+
+
+def test_a_panel_keeps_to_its_cell(lab: Lab, page: Page) -> None:
+    cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=300), f"_ = echo.ask({REPLY!r}, timeout_s=60)"]
+    write_notebook(lab.root / "beside.ipynb", [*cells, "%%markdown\n# My results"])
+    page.open("beside.ipynb")
+    page.run_all()
+    panel = Panel(page, 1)
+    panel.wait_for_reply(1, "A report")
+    the_table_of_contents_has_no_reply(page)
+    a_draft_survives_another_run(page, panel)
+    a_copy_shows_its_transcript(lab, page)
+    assert page.errors == []
+
+
+def the_table_of_contents_has_no_reply(page: Page) -> None:
+    page.save()
+    page.command("toc:show-panel")
+    expect(page.page.locator(".jp-tocItem-content").last).to_have_text("My results")
+    assert [title for title in page.page.evaluate(TITLES) if "Conversation" not in title] == ["My results"]
+    page.screenshot("table-of-contents")
+    page.hide_file_browser()
+
+
+def a_draft_survives_another_run(page: Page, panel: Panel) -> None:
+    page.show_cell(1)
+    panel.box.press_sequentially("a draft with @abo")
+    expect(panel.root.get_by_role("option")).to_have_count(1)
+    panel.box.press("Enter")
+    expect(panel.root.locator(".ab-attached")).to_have_count(1)
+    page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    page.command("notebook:run-cell")
+    expect(panel.replies).to_have_count(0)
+    expect(panel.box).to_have_value("a draft with the cell above ")
+    expect(panel.root.locator(".ab-attached pre")).to_contain_text("ab.connect()")
+    page.screenshot("draft-again")
+    panel.send("the message of this panel")
+    panel.wait_for_reply(1, "the message of this panel")
+
+
+def a_copy_shows_its_transcript(lab: Lab, page: Page) -> None:
+    page.wait_for_notebook_text("eply after")
+    page.save()
+    expect(page.cell(1).locator(".ab-static")).to_be_hidden()
+    shutil.copy(lab.root / "beside.ipynb", lab.root / "copy.ipynb")
+    page.command("docmanager:open", path="copy.ipynb")
+    copy = page.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .ab-static")
+    expect(copy).to_contain_text("the message of this panel")
+    expect(copy).to_be_visible()
+    page.screenshot("copy")
+    page.page.emulate_media(media="print")
+    wide = "root => [...root.querySelectorAll('pre')].filter(each => each.scrollWidth > each.clientWidth + 1).length"
+    assert copy.evaluate(wide) == 0, "lines of code are cut on paper"
+    page.page.emulate_media(media="screen")
