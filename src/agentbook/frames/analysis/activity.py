@@ -24,21 +24,24 @@ from .arguments import (
 )
 from .statistic import aggregate, check_stat
 from .turns import EventColumns, ordered_events, read_events, rows_at, tell_apart, turns, turns_in
+from .usage import with_cost
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKLY = ("events", "turns", "answered", "failed", "failed_share")  # what `hour_of_week` shows besides latency
-COUNTS = ("events", "messages", "replies", "failures", "sessions")
+COUNTS = ("events", "messages", "replies", "failures", "sessions", "people", "returning")
 MAX_FILLED_ROWS = 5_000_000
 IDLE = pd.Timedelta(minutes=30)
 _SUMMARY_COLUMNS = (
     *("session_id", "workspace_id", "agent_id", "initiator_type", "initiator_id", "first_author_type"),
     *("first_author_id", "first_at", "last_at", "span_s"),
     *("active_s", "events", "turns", "answered", "failed", "unanswered", "open", "subtasks", "latency_p50_s"),
-    *("prompt_chars", "reply_chars", "edited"),
+    *("prompt_chars", "reply_chars", "edited", "people", "outcome", "cost"),
 )
 
 
-def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of: Any = None) -> pd.DataFrame:
+def session_summary(
+    events: Any, *, since: Any = None, until: Any = None, as_of: Any = None, prices: Any = None
+) -> pd.DataFrame:
     """One row per session: when, how much, and how it went.
 
     Parameters
@@ -51,6 +54,8 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
         was loaded.
     as_of : datetime, optional
         The time up to which the events are known, as for `turns`.
+    prices : dict, DataFrame, str or path, optional
+        As for `with_cost`: adds the column ``cost``.
 
     Returns
     -------
@@ -81,6 +86,12 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
         reply_chars       int64               chars length of all replies
         edited            int64                     events changed after they were
                                                     written
+        people            int64                     users who asked something
+        outcome           str                       status of its last turn; null
+                                                    without one
+        cost              float64                   with `prices`: of all turns; null
+                                                    if that of one with usage is not
+                                                    known, or none has usage
         ================= =================== ===== ===================================
 
         Also ``workspace_id``, ``agent_id``, ``initiator_type`` and ``initiator_id``,
@@ -121,6 +132,8 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     rows = ordered_events(events, caller="session_summary")
     span = span_in(rows, "created_at", since, until)
     table = turns(events if of_turns is None else of_turns, as_of=as_of)
+    if prices is not None:
+        table = with_cost(table, prices)
     first_turns = table.drop_duplicates("session_id").set_index("session_id")
     rows = rows_in(span, rows, rows["created_at"], caller="session_summary")
     table = rows_in(span, table, table["asked_at"].fillna(table["replied_at"]))
@@ -151,13 +164,26 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
         counts[status] = (table["status"] == status).groupby(table["session_id"], sort=False).sum()
     for name in ("subtasks", "prompt_chars", "reply_chars"):
         counts[name] = by_turn[name].sum()
+    counts["people"] = _people(table).groupby(table["session_id"], sort=False).nunique()
     # A session may have events in the span, and all its turns outside.
     summary = summary.join(counts.reindex(summary.index, fill_value=0).astype("int64"))
     answered = table["latency_s"].where(table["status"] == "answered")
     summary["latency_p50_s"] = answered.groupby(table["session_id"], sort=False).median()
+    summary["outcome"] = by_turn["status"].last().astype(STR)
+    if prices is not None:
+        used = table["tokens"].notna()
+        costs = table["cost"].where(used).groupby(table["session_id"], sort=False)
+        summary["cost"] = costs.sum(min_count=1).where(
+            costs.count() == used.groupby(table["session_id"], sort=False).sum()
+        )
     frame = summary.reset_index()
     frame = frame[[name for name in _SUMMARY_COLUMNS if name in frame]]
     return with_provenance(frame, events, "session_summary", **span.details())
+
+
+def _people(turns: pd.DataFrame) -> pd.Series:
+    """The ids of the users who asked; null for keys, triggers and agents."""
+    return turns["author_id"].astype(STR).where(turns["author_type"].astype(STR) == "user")
 
 
 def activity(
@@ -211,6 +237,8 @@ def activity(
         replies   int64              ``runtime_done`` events with a text
         failures  int64              events that report a failure
         sessions  int64              sessions with an event in the period
+        people    int64              users who asked something in it
+        returning int64              those of them who did in an earlier period, too
         ========= ================== ===================================================
 
     Raises
@@ -239,6 +267,9 @@ def activity(
     >>> table = activity(to_frame("events", [page], context={"session_id": "s1"}), "1D")
     >>> table[["events", "messages", "replies", "sessions"]].values.tolist()
     [[1, 1, 0, 1]]
+    >>> weeks = activity(events, "W")
+    >>> bool((weeks["returning"] <= weeks["people"]).all())
+    True
     """
     groups = groups_of(by, "period", *COUNTS, caller="activity")
     events = events_of(events, caller="activity")
@@ -249,10 +280,12 @@ def activity(
     span = span_in(events, "created_at", since, until, tz=tz)
     rows = keep_top(rows_in(span, rows, rows["(at)"], caller="activity"), groups, top, caller="activity")
     rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))
+    first = rows.groupby("(person)")["period"].transform("min")
+    rows = rows.assign(**{"(again)": rows["(person)"].where(first < rows["period"])})
     keys = ["period", *groups]
     table = rows.groupby(keys, observed=True, dropna=not groups).agg(
         events=("(opens)", "size"), messages=("(opens)", "sum"), replies=("(answers)", "sum"), failures=("(fails)", "sum"),
-        sessions=("(session)", "nunique"),
+        sessions=("(session)", "nunique"), people=("(person)", "nunique"), returning=("(again)", "nunique"),
     ).reset_index()  # fmt: skip
     table = table[table["period"].notna()]
     if fill and len(table):
@@ -272,6 +305,7 @@ def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
             "(opens)": columns.opens,
             "(answers)": columns.answers,
             "(fails)": columns.fails,
+            "(person)": _people(events.reset_index(drop=True)).where(columns.opens),
         }
     )
     for name in groups:
