@@ -26,7 +26,7 @@ def read_module(name: str) -> str:
     Examples
     --------
     >>> module = read_module("panel/panel.js")
-    >>> "import " in module, module.count("export default")
+    >>> "\\nimport " in module, module.count("export default")
     (False, 1)
     """
     included: set[Path] = set()
