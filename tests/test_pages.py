@@ -158,6 +158,13 @@ def test_every_chart_is_in_the_gallery() -> None:
     assert set(ab.plot.__all__) <= drawn
 
 
+def test_the_readme_names_ten_names_to_begin_with() -> None:
+    section = PAGES["README.md"].partition("## Ten names to begin with")[2].partition("\n## ")[0]
+    names = re.findall(r"^\| `ab\.(\w+)` \|", section, re.MULTILINE)
+    assert len(set(names)) == 10
+    assert set(names) <= set(ab.__all__)
+
+
 def test_every_public_name_is_explained_on_a_page() -> None:
     text = "\n".join(block for section in manual().sections for block in section.blocks)
     assert [name for name in ab.__all__ if not re.search(rf"\bab\.{name}\b", text)] == []

@@ -109,7 +109,11 @@ def connect(
         address = checked_address(address, allow_http=allow_http)
         # The environment's key belongs to the environment's address and is never sent
         # to another.
-        is_configured = not base_url or configured_address is None or address == configured_address.strip().rstrip("/")
+        is_configured = (
+            not base_url
+            or configured_address is None
+            or address == checked_address(configured_address, allow_http=True)
+        )
         credentials = configured_key(address, use_environment=is_configured) or stored(address)
     return Client(
         address,
