@@ -519,8 +519,8 @@ class Network:
             "user_agent_header": user_agent(),
         }
         if proxy is None:
-            # uvloop has a way of its own.
-            races = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+            # uvloop does not know this argument. This machine has nothing to try next.
+            races = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop) and not is_loopback(self.base_url)
             return options | {"proxy": None} | ({"happy_eyeballs_delay": NEXT_ADDRESS_S} if races else {})
         # The proxy looks up the host, as with requests.
         scheme = "socks5h" if proxy.url.scheme == "socks5" else proxy.url.scheme

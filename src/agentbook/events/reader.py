@@ -57,7 +57,7 @@ from ..api.pagination import Passes
 from ..api.record import Record
 from ..api.span import is_persisted, milliseconds_of
 from .turns import text_of
-from .websocket import OPERATION, POLICY, TOO_BIG, Disconnected, Socket, open_socket
+from .websocket import OPERATION, POLICY, Disconnected, Socket, open_socket
 
 BEGINNING = "00000000-0000-7000-8000-000000000000"  # as from_id: replay the whole session, then continue live
 
@@ -309,12 +309,6 @@ class _Reader:
                     async for event in events:
                         yield event
             except (Disconnected, ConnectionFailed, DeadlineExceeded, ServerError, RateLimited) as error:
-                if isinstance(error, Disconnected) and error.code == TOO_BIG:
-                    # An event is too large for the socket: read it, and everything
-                    # before it, by REST.
-                    async with aclosing(self._read_list()) as events:
-                        async for event in events:
-                            yield event
                 if isinstance(error, Disconnected):
                     self._count_short(error)
                     if self._blocked:

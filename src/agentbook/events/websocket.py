@@ -29,8 +29,7 @@ from ..api.transport import bare
 OPERATION = "sessions.stream"
 MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; with websockets' limit of 1 MiB it would reconnect forever
 OPEN_TIMEOUT_S = 10.0
-TOO_BIG = 1009  # close codes
-POLICY = 1008
+POLICY = 1008  # a close code
 
 # websockets logs the Authorization header of a handshake at DEBUG. This logger stands
 # outside the logging tree, so no configuration can turn DEBUG on for it.
@@ -39,7 +38,7 @@ _logger.addHandler(logging.NullHandler())
 
 # Close codes of a platform that accepts a handshake and then closes with a refusal,
 # instead of answering the handshake with a status.
-_REFUSED_BY_CODE = {4400: 400, 4401: 401, 4403: 403, 4404: 404, 4429: 429, 400: 400, 401: 401, 403: 403, 404: 404}
+_REFUSED_BY_CODE = {4400: 400, 4401: 401, 4403: 403, 4404: 404, 4429: 429}
 
 
 class _Connect(connect):
@@ -79,13 +78,12 @@ class Socket:
             try:
                 frame = await self._connection.recv(decode=False)
             except ConnectionClosed as closed:
-                code = closed.rcvd.code if closed.rcvd else None
-                reason = self._said or self._redactor.text(closed.rcvd.reason if closed.rcvd else "")
+                code, reason = (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (None, "")
+                reason = self._said or self._redactor.text(reason)
                 if (status := _REFUSED_BY_CODE.get(code or 0)) is not None:
                     body = msgspec.json.encode({"message": reason or f"closed with {code}"})
                     raise from_reply(status, {}, body, operation=OPERATION) from None
-                sent = closed.sent.code if closed.sent else None
-                raise Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
+                raise Disconnected(code, reason) from None
             try:
                 event = read_value(frame)
             except UNREADABLE:
