@@ -233,8 +233,8 @@ class Sessions(_SessionOperations[SyncMode]):
         ------
         InvalidInput
             At once if `from_id` is not the id of a persisted event (a draft's is not)
-            or `since` is not a time; later if the platform does not know one of
-            `types`.
+            or `since` is not a time; later if the platform's socket does not know
+            one of `types`.
         NotFound, Unauthorized, InsufficientScope
         StreamClosed
             If the stream cannot continue, or the client was closed.

@@ -66,10 +66,9 @@ def test_what_the_platform_refuses_is_refused_as_on_a_socket(
             stream.get(timeout_s=60)
         return type(raised.value), raised.value.status
 
-    unknown = {"from_id": BEGINNING, "types": ["no-such-type"]}
-    assert refusal(blocked, session.id, **unknown) == refusal(client, session.id, **unknown) == (ab.InvalidInput, 400)
-    strange = (BEGINNING, {"from_id": BEGINNING})
-    assert refusal(blocked, strange[0], **strange[1]) == refusal(client, strange[0], **strange[1]) == (ab.NotFound, 404)
+    strange = {"session_id": BEGINNING, "from_id": BEGINNING}
+    assert refusal(blocked, **strange) == refusal(client, **strange) == (ab.NotFound, 404)
+    assert refusal(client, session.id, types=["no-such-type"]) == (ab.InvalidInput, 400)
 
 
 def test_panels_comparisons_and_labs_get_their_replies(client: ab.Client, blocked: ab.Client) -> None:

@@ -309,23 +309,3 @@ def test_no_secret_is_in_a_frame_of_credentials(client: ab.Client) -> None:
     ]
     assert secrets
     assert not [secret for secret in secrets if secret in text or secret in repr(list(listing))]
-
-
-def test_a_polling_stream_refuses_unknown_types_in_the_words_of_the_socket(
-    service: Service, key: str, client: ab.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = client.sessions.start("acme~playground", agent_id="acme~echo", prompt="one")
-
-    def refusal() -> str:
-        with (
-            ab.Client(service.base_url, credentials=ab.ApiKey(key, scheme="bearer")) as stranger,
-            stranger.sessions.stream(session, types=["runtime_done", "runtime_dnoe"]) as stream,
-            pytest.raises(ab.InvalidInput) as raised,
-        ):
-            stream.get(timeout_s=60)
-        return raised.value.message
-
-    by_socket = refusal()
-    monkeypatch.setattr(ab.ApiKey, "socket_authorization", lambda _: None)  # as an OAuth token's
-    assert refusal() == by_socket
-    assert "unknown event type 'runtime_dnoe'; the valid types are message, runtime_done" in by_socket

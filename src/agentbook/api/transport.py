@@ -39,7 +39,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import certifi
-import httpcore2
 import httpx2
 
 from .._masking import Hidden
@@ -379,7 +378,7 @@ def _proving(client: Any, credentials: Any) -> dict[str, Any]:
             try:
                 credentials.prove()
             except OSError as error:
-                raise httpcore2.ConnectError(str(error)) from None
+                raise httpx2.ConnectError(str(error)) from None
 
     async def trace_async(event: str, facts: Any) -> None:
         if event == "connection.connect_tcp.started":
