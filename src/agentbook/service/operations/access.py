@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, case, false, func, or_, select, true
@@ -281,11 +282,11 @@ def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]
     A page whose texts are longer than `MAX_PAGE` ends early, but has at least one row.
     """
     limit, offset = call.query["limit"], min(call.query["offset"], MAX_OFFSET)
-    lazily = {} if call.db.dialect.name == "sqlite" else {"stream_results": True, "max_row_buffer": 16}
+    few = {"yield_per": 16}  # rows at a time
     rows: list[Row] = []
     length = 0
-    with call.db.execute(_limited(query), {"limit": limit + 1, "offset": offset}, execution_options=lazily) as result:
-        for row in result:
+    with call.db.execute(_limited(query), {"limit": limit + 1, "offset": offset}, execution_options=few) as result:
+        for row in chain.from_iterable(result.partitions()):
             length += sum([len(value) for value in row if value.__class__ is str])
             if len(rows) == limit or (rows and length > MAX_PAGE):
                 break
