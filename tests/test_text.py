@@ -49,6 +49,7 @@ def test_what_is_attached_is_no_part_of_the_title(attached: str) -> None:
         ("2**3**4 is a * b in __init__", "2**3**4 is a * b in __init__"),
         ("|||", "|||"),
         ("", ""),
+        ("**注意：**请**备份**。", "注意：请备份。"),
     ],
 )
 def test_markup_is_no_part_of_the_title(text: str, words: str) -> None:

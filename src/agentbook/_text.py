@@ -151,7 +151,8 @@ MAX_NAME = 500  # characters of a bold line that may be the name of an attachmen
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _BOLD_LINE = re.compile(r"\*\*(?P<name>.+?)\*\*(?: \(.*\))?$")  # as it appears above an attachment
 _BLOCK = re.compile(r"^(?:#{1,6}|>|[-*+])\s+")
-_BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
+# Chinese, Japanese and Korean have no spaces around it.
+_BOLD = re.compile(r"(?<![^\W\u2e80-\uffef])\*\*(?=\S)(.+?)(?<=\S)\*\*(?![^\W\u2e80-\uffef])")
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _MARKS = ("\n", "*", "`", "#", ">", "|", "~")
 
