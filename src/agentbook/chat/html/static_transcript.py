@@ -85,21 +85,28 @@ class StaticTranscript:
         if bundle != self._bundle:
             self._bundle = bundle
             context = self._asking[-1] if self._asking else self._context
-            context.run(show_bundle, bundle, display_id=self._uid, update=True)
+            context.run(self._publish, bundle)
+
+    def _publish(self, bundle: dict[str, str]) -> None:
+        show_bundle(bundle, display_id=self._uid, update=True)
 
     @contextlib.contextmanager
     def published_here(self) -> Iterator[None]:
-        """Meanwhile, updates count as output of the calling cell.
+        """Meanwhile, updates count as output of the calling cell; at least one is sent.
 
         Where a notebook is executed without a page, as by nbclient, only the running
         cell can change an output, be it that of another cell.
         """
         context = contextvars.copy_context()
         self._asking.append(context)
+        before, self._bundle = self._bundle, {}
         try:
             yield
         finally:
             self._asking.remove(context)
+            if not self._bundle and self.shown:
+                self._bundle = before
+                self._publish(before)
 
     def _make_bundle(self, *content: Any) -> dict[str, str]:
         return {"text/plain": "", "text/html": self._to_html(*content, self._uid)}

@@ -64,6 +64,7 @@ class ResultsPart:
     Attributes
     ----------
     widget, regressions, summary, image, table : Widget
+    static : StaticTranscript
     winner : Choice
     apply, undo, save, load : Button
     path : Widget
@@ -75,7 +76,7 @@ class ResultsPart:
     def __init__(self, form: Form, uid: str) -> None:
         self._form, self._lab, self._uid = form, form.lab, uid
         self._rows = ResultRows(form.lab, uid)
-        self._static = StaticTranscript(uid, lambda text, _: text)
+        self.static = StaticTranscript(uid, lambda text, _: text)
         self._changed: set[str] | None = None  # inputs whose row may have changed; None for all
         self._stale = True  # summary, chart and static transcript
         self._figures = ""
@@ -163,8 +164,8 @@ class ResultsPart:
                 show(self._winning, bool(figures and winners))
                 choices = dict(zip(winners, winners, strict=True))
                 self.winner.offer(choices if best else {"": "choose one", **choices}, best)
-                if self._static.shown:
-                    self._static.update(await in_thread(self._static_html, experiment, figures + chart))
+                if self.static.shown:
+                    self.static.update(await in_thread(self._static_html, experiment, figures + chart))
         finally:
             self._redrawing = None
 
@@ -179,7 +180,7 @@ class ResultsPart:
     def show_static(self) -> None:
         """Display the static transcript in the running cell."""
         experiment = self._lab.copy()
-        self._static.show(self._static_html(experiment, summary_html(experiment) + self.image.value))
+        self.static.show(self._static_html(experiment, summary_html(experiment) + self.image.value))
 
     # Messages of the page: they arrive on any thread
 

@@ -160,11 +160,12 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         loop.run(self._flush())
 
     async def _flush(self) -> None:
-        if not self.form.busy:
-            await self.results.redraw()
-            if self._reading is not None:
-                await self._reading
-        self._throttle.flush()
+        with self.results.static.published_here():
+            if not self.form.busy:
+                await self.results.redraw()
+                if self._reading is not None:
+                    await self._reading
+            self._throttle.flush()
 
     def close(self) -> None:
         """Stop what is running and remove the form from the page."""
