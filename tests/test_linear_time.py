@@ -21,14 +21,12 @@ from agentbook import _text
 from agentbook._masking import mask_text
 from agentbook.api.errors import AgentbookError
 from agentbook.chat.prompt_lab.diff import PromptDiff
-from agentbook.evaluation import template
-from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.checks import parse_checks
-from agentbook.evaluation.files import cells
-from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.model import Case, Prompt, Reply
-from agentbook.evaluation.template import names_in
+from agentbook.evaluation.file import read_lab
+from agentbook.evaluation.model import Reply
+from agentbook.evaluation.template import fill, names_in
 from agentbook.frames.export import _escape_text, unescaped
 
 SMALL, LARGE, RATIO, FLOOR_S = 10_000, 100_000, 20, 0.02
@@ -53,13 +51,13 @@ def error_page(page: str) -> None:
 
 
 def check(kind: str, value: Any = None, **others: Any) -> Callable[[str], None]:
-    return lambda text: grade(Case(asserts=(Check(kind, value, **others),)), Reply(text)) and None
+    return lambda text: grade_check(Check(kind, value, **others), Reply(text)) and None
 
 
 def read_yaml(text: str) -> None:
     with contextlib.suppress(ValueError):
         FILE.write_text(text)
-        read_config(FILE)
+        read_lab(FILE)
 
 
 def read_line(text: str) -> None:
@@ -68,8 +66,8 @@ def read_line(text: str) -> None:
 
 
 def value(text: str) -> None:
-    with contextlib.suppress(template.TemplateError):
-        cells.render(Prompt("a", "{{q}}"), Case({"q": text, "a": "b"}))
+    with contextlib.suppress(ValueError):
+        fill(text, {"q": text, "a": "b"})
 
 
 def add_input(text: str) -> None:
@@ -117,12 +115,13 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     ),
     "title": (_text.title, ["**", "**a** (", "`", "* ", "```\n", "**a\n"]),
     "difference": (compare, ["a ", "a b ", "a. ", "a. b.\n", "ab", "\n"]),
-    "value": (value, ["{{", "{{ a", "{{a}}", "{% raw %}", "{#", "{%", "{{ q }}", "}", "{{ a }", "\n{{", "$`{{a}}"]),
-    "blanks": (lambda text: template.render("{{ q | trim }}", {"q": text}), [" x", " ", "\u3000a", "\n"]),
+    "value": (value, ["{{", "{{ a", "{{a}}", "{% raw %}", "{#", "{%", "{{ a }}", "}", "{{ a }", "\n{{", "{{a.b.c"]),
     "words": (check("word-count", 3), [" ", "a "]),
     "JSON": (check("is-json"), ["[", '{"a":', "[[],", '"\\']),
-    "JSON within": (check("contains-json"), ["{", "}", "{a: http://x//"]),
-    "many edits": (check("levenshtein", "ab" * 50_000, threshold=100_000), ["ba"]),
+    "JSON within": (
+        check("contains-json"),
+        ["{", "}", '{"a":', '{"', "{}", '{"a":"{'],
+    ),
     "schema": (
         check("is-json", {"items": {"pattern": "^(([a-z])+.)+[A-Z]([a-z])+(?=q)$"}}),
         ['["' + "a" * 60 + '",'],
@@ -141,7 +140,7 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
 def test_the_worst_text_takes_time_in_proportion(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.evaluation.patterns.LIMIT_S", 0.3)  # what ends at a limit, ends soon
     global FILE
-    FILE = tmp_path / "eval.yaml"
+    FILE = tmp_path / "lab.yaml"
     function, units = WORST[name]
     gc.collect()
     gc.disable()  # it takes longer the more objects other tests left
@@ -167,4 +166,4 @@ def seconds(function: Callable[[str], Any], unit: str, length: int) -> float:
     return best
 
 
-FILE = Path("eval.yaml")
+FILE = Path("lab.yaml")

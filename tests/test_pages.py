@@ -15,7 +15,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.evaluation.files.read import read_config
+from agentbook.evaluation.file import read_lab
 from agentbook.service.demo.manual import manual
 from frames.plot.test_plot import events_of
 
@@ -180,10 +180,7 @@ def test_the_example_of_coming_from_openai_evals_runs(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     item = {"ticket": "My screen is dark.", "label": "Hardware"}
     Path("data.jsonl").write_text(json.dumps({"item": item}) + "\n", "utf-8")
-    blocks = dict(
-        re.findall(r"^```(\w+)[^\n]*\n(.*?)^```", PAGES["coming-from-openai-evals.md"], re.MULTILINE | re.DOTALL)
-    )
-    exec(blocks["python"], {})
-    Path("file.yaml").write_text(blocks["yaml"], "utf-8")
-    [case] = read_config("file.yaml").cases
-    assert case.vars == item
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", PAGES["coming-from-openai-evals.md"], re.MULTILINE | re.DOTALL))
+    Path("lab.yaml").write_text(blocks["yaml"], "utf-8")
+    [text] = read_lab("lab.yaml").experiment.inputs
+    assert text == "My screen is dark."

@@ -9,18 +9,25 @@ import sys
 import tomllib
 from pathlib import Path
 
-FILE = """
-prompts: ["hi"]
-tests:
-  - {description: fine, providerOutput: Hello, assert: [{type: contains, value: Hell}]}
-  - {description: wrong, providerOutput: Hello, assert: [{type: equals, value: Bye}]}
+LAB = """
+agent: echo
+workspace: acme~playground
+inputs: [Hello, Bye]
+checks: ["icontains: hell"]
 """
 TESTS = """
+import agentbook as ab
+import pytest
+
+@pytest.fixture(scope="session")
+def agent_eval_client(agent_platform_service):
+    return lambda: ab.Client(agent_platform_service.base_url, credentials=agent_platform_service.api_key)
+
 def test_all(agent_eval):
-    agent_eval("cases.yaml")
+    agent_eval("lab.yaml")
 
 def test_half(agent_eval):
-    assert agent_eval("cases.yaml", fail_under=0.5).pass_rate == 0.5
+    assert agent_eval("lab.yaml", fail_under=0.5).pass_rate == 0.5
 
 def test_wrong_file(agent_eval):
     agent_eval("missing.yaml")
@@ -53,11 +60,11 @@ def run(folder: Path, tests: str) -> str:
 
 
 def test_a_prompts_checks_are_tests(tmp_path: Path) -> None:
-    (tmp_path / "cases.yaml").write_text(FILE)
+    (tmp_path / "lab.yaml").write_text(LAB)
     output = run(tmp_path, TESTS)
     assert "2 failed, 1 passed" in output
-    assert "cases.yaml: 1 of 2 cells passed, 100% are needed." in output
-    assert "failed hi | wrong: failed: equals Bye" in output
+    assert "lab.yaml: 1 of 2 replies passed, 100% are needed." in output
+    assert "failed now | Bye: icontains hell" in output or "failed now | Bye: contains hell" in output
     assert "missing.yaml: the file cannot be read" in output
 
 

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 import agentbook as ab
+from agentbook.evaluation.template import fill
 from service.process import Service
 
 TESTS = Path(__file__).parent
@@ -90,6 +91,5 @@ def test_a_saved_evaluation_asks_every_reader_the_same(tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     [saved] = read_strictly([text])
     assert saved == yaml.safe_load(text)
-    # A list in a list prints as the text in it.
-    values = [case["vars"]["input"] for case in saved["tests"]]
-    assert [value if isinstance(value, str) else value[0][0] for value in values] == lab.inputs
+    inputs = [each if isinstance(each, str) else each["message"] for each in saved["inputs"]]
+    assert [fill(each, {}) for each in inputs] == lab.inputs

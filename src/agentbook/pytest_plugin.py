@@ -54,24 +54,25 @@ def agent_platform(agent_platform_service: Platform) -> Platform:
 
 @pytest.fixture
 def agent_eval(agent_eval_client: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Results]]:
-    """Run an evaluation file, and fail the test with the cells that fail.
+    """Run a lab file, and fail the test with what fails.
 
     The fixture is a function of the file, relative to the test's own folder, and of
-    `agent`, `judge`, `workspace`, `repeat`, `concurrency`, `timeout_s` (seconds),
-    `prices`, `max_cost`, `grade`, `env` and `allow_paths` (lists), `allow_javascript`,
-    `skip_unsupported`, `turns`, `filter_first`, `filter_failing` and `filter_pattern`,
-    as for ``agentbook eval``. `fail_under` is the share of cells that has to pass, 1 by
-    default. It returns the `agentbook.evaluation.results.Results`.
+    `agent`, `workspace`, `judge`, `repeats`, `against`, `failed`, `allow_code`,
+    `concurrency`, `timeout_s` (seconds), `prices` and `max_cost`, as for ``agentbook
+    eval``. `fail_under` is the share that has to pass, by default 1, with `against` 0.
+    It returns the `agentbook.evaluation.results.Results`.
     """
     from .evaluation.evaluate import closing_clients, evaluate
 
     with closing_clients(agent_eval_client) as connect:
 
-        def run(path: str | Path, *, fail_under: float = 1.0, **options: Any) -> Results:
+        def run(path: str | Path, *, fail_under: float | None = None, **options: Any) -> Results:
             __tracebackhide__ = True
             results, _ = evaluate(request.path.parent / path, connect, **options)
-            if results.pass_rate < fail_under:
-                pytest.fail(_message(path, results, fail_under), pytrace=False)
+            against = options.get("against")
+            bar = (1.0 if against is None else 0.0) if fail_under is None else fail_under
+            if results.pass_rate < bar or (against is not None and results.is_worse):
+                pytest.fail(_message(path, results, bar), pytrace=False)
             return results
 
         yield run
@@ -79,7 +80,8 @@ def agent_eval(agent_eval_client: Any, request: pytest.FixtureRequest) -> Iterat
 
 def _message(path: str | Path, results: Results, fail_under: float) -> str:
     passed = results.count("passed")
-    lines = [f"{path}: {passed} of {len(results.rows)} cells passed, {fail_under:.0%} are needed."]
+    lines = [f"{path}: {passed} of {len(results.rows)} replies passed, {fail_under:.0%} are needed."]
+    lines += results.verdict()
     lines += [_line(row) for row in results.failures[:SHOWN]]
     if len(results.failures) > SHOWN:
         lines.append(f"… and {len(results.failures) - SHOWN} more")
@@ -89,6 +91,4 @@ def _message(path: str | Path, results: Results, fail_under: float) -> str:
 def _line(row: Row) -> str:
     from ._text import one_line
 
-    reason = row.grade.error or row.grade.reason
-    label, title = one_line(row.cell.prompt.label, 60), one_line(row.title, 160)
-    return f"{row.status} {label} | {title}: {one_line(reason or '', 300)}"
+    return f"{row.status} {one_line(row.answer.variant, 60)} | {one_line(row.title, 160)}: {one_line(row.reason, 300)}"

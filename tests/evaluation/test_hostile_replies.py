@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from pathlib import Path
+import time
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from agentbook._text import one_line
-from agentbook.cli import main
 from agentbook.doctor.finding import Finding
-from agentbook.evaluation import lenient_json
-from agentbook.evaluation.asserts import grade, grade_check
+from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.check import Check
-from agentbook.evaluation.files.cells import Cell
-from agentbook.evaluation.judge import render_message
-from agentbook.evaluation.lenient_json import TooManyBraces, find_objects
-from agentbook.evaluation.model import Case, Grade, Prompt, Reply, Services
-from agentbook.evaluation.results import Results, Row, html_report
+from agentbook.evaluation.experiment import Answer
+from agentbook.evaluation.judge import find_objects, render_message
+from agentbook.evaluation.model import Grade, Reply, Services
+from agentbook.evaluation.results import Results, Row, html_report, junit_xml
 
 TEMPLATES = [
     "{{ env.AGENTBOOK_PLACE }}",
@@ -34,7 +29,7 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize("reply", TEMPLATES)
-@pytest.mark.parametrize("prompt", [None, "Grade {{ output }} by {{ rubric }}", '["Grade {{ output }}"]'])
+@pytest.mark.parametrize("prompt", [None, "Grade {{ output }} by {{ rubric }}"])
 def test_a_reply_is_no_template(reply: str, prompt: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_PLACE", "the-user's-machine")
     messages: list[str] = []
@@ -44,7 +39,7 @@ def test_a_reply_is_no_template(reply: str, prompt: str | None, monkeypatch: pyt
         return '{"pass": true}'
 
     check = Check("llm-rubric", "It greets.", rubric_prompt=prompt)
-    grade(Case({"topic": "keys"}, (check,)), Reply(reply), Services(ask))
+    grade_check(check, Reply(reply, values={"topic": "keys"}), Services(ask))
     (message,) = messages
     assert "the-user's-machine" not in message
     assert reply in message or reply.replace('"', '\\"') in message
@@ -92,9 +87,8 @@ def test_no_column_takes_the_place_of_the_reply_or_the_question() -> None:
 
 
 def test_the_reason_that_a_model_stopped_for_is_a_text_in_the_report() -> None:
-    cell = Cell(0, 1, Prompt("Hello", "Hello"), 0, Case({}))
-    row = Row(cell, "Hello", "Hi", Grade(passed=True, score=1.0, reason=""), finish_reason="<img src=x>")
-    page = html_report(Results([row]))
+    answer = Answer("now", "Hello", status="answered", reply="Hi", finish_reason="<img src=x>")
+    page = html_report(Results([Row(answer)]))
     assert "<img" not in page
     assert "&lt;img" in page
 
@@ -109,39 +103,20 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_looking_for_objects_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_for_objects_ends(name: str) -> None:
     """Each of these takes minutes if every brace is followed to the end of the text."""
-    monkeypatch.setattr(lenient_json, "MAX_LENGTH", 1_000)
-    monkeypatch.setattr(lenient_json, "MAX_FAILED", 3_000)
-    parse, lengths = lenient_json._parse, list[int]()
-
-    def counted(text: str) -> Any:
-        lengths.append(len(text))
-        return parse(text)
-
-    monkeypatch.setattr(lenient_json, "_parse", counted)
-    with pytest.raises(TooManyBraces, match="too many braces"):
-        find_objects(HOSTILE[name])
-    assert sum(lengths) <= 3_000 + 2 * 1_000 + len(HOSTILE[name])
-    result = grade(Case(asserts=(Check("contains-json"),)), Reply(HOSTILE[name]))
-    assert not result.passed
-    assert "too many braces" in str(result.error)
-
-
-def test_an_object_of_aliases_is_none() -> None:
-    lines = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}" for n in range(1, 40))]
-    assert find_objects("{" + ", ".join(lines) + "}") == [{"x": 1}]
+    began = time.process_time()
+    assert not any(find_objects(HOSTILE[name] * 40))
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(
     ("text", "objects"),
     [
-        ('x {"a": {"b": [1]}} y {c: 2} z {d: 3', [{"a": {"b": [1]}}, {"c": 2}, {"d": 3}]),
-        ("} {a: 1}}", [{"a": 1}]),
-        ("def f() { return {'a': 1}; }", [{"a": 1}]),
-        ("{a: http://x, b: 'it''s' // why\n}", [{"a": "http://x", "b": "it's"}]),
+        ('x {"a": {"b": [1]}} y {c: 2} z {"d": "3\n"}', [{"a": {"b": [1]}}, {"d": "3\n"}]),
+        ('} {"a": 1}}', [{"a": 1}]),
         (r'{"a": "x\"y // z"}', [{"a": 'x"y // z'}]),
-        ("{a: {b: {c: 1", [{"a": {"b": {"c": 1}}}]),
+        ("{a: {b: {c: 1", []),
     ],
 )
 def test_the_objects_of_ordinary_replies(text: str, objects: list[Any]) -> None:
@@ -151,27 +126,16 @@ def test_the_objects_of_ordinary_replies(text: str, objects: list[Any]) -> None:
 TRICKS = "\x1b[2J\x1b]0;owned\x07 \u202edessap\u202c \x9b31m"
 
 
-def test_a_reply_neither_moves_the_cursor_nor_reorders_a_report(tmp_path: Path) -> None:
-    data = {
-        "description": f"d{TRICKS}",
-        "prompts": [f"p{TRICKS}"],
-        "tests": [
-            {
-                "vars": {"a": TRICKS},
-                "providerOutput": TRICKS,
-                "assert": [{"type": "python", "value": f"1/0 or {TRICKS!r}"}, {"type": "equals", "value": TRICKS}],
-            }
-        ],
-    }
-    file = tmp_path / "cases.json"
-    file.write_text(json.dumps(data))
-    done = CliRunner().invoke(main, ["eval", str(file), "--out", str(tmp_path / "out"), "--no-progress"])
-    assert done.exit_code == 100, done.output
-    report = (tmp_path / "out" / "report.html").read_text("utf-8")
-    for text in (done.output, report, str(Finding("ok", "platform", TRICKS))):
+def test_a_reply_neither_moves_the_cursor_nor_reorders_a_report() -> None:
+    answer = Answer(
+        f"v{TRICKS}", f"q{TRICKS}", status="answered", reply=TRICKS, verdicts={"c": Grade(False, reason=TRICKS)}
+    )
+    results = Results([Row(answer, ["c"])], f"d{TRICKS}")
+    for text in (html_report(results), one_line(results.rows[0].reason, 200), str(Finding("ok", "platform", TRICKS))):
         assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u202c"} & set(text)
         assert "⟨U+001B⟩" in text
-    assert "default-src 'none'" in report
+    assert "default-src 'none'" in html_report(results)
+    assert "\x1b" not in junit_xml(results)
 
 
 def test_text_on_one_line_is_short_and_keeps_its_letters() -> None:

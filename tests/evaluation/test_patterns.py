@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -13,37 +12,23 @@ from typing import Any
 
 import pytest
 
-import agentbook as ab
-from agentbook.evaluation.asserts import grade, grade_check
+from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.checks import read_checks
-from agentbook.evaluation.model import Case, Grade, Reply
+from agentbook.evaluation.model import Grade, Reply
 from agentbook.evaluation.patterns import InvalidPattern, SearchFailed, search, search_ecmascript
 
 ENDLESS, LONG = r"^(\w+\s?)+$", "the agent answered with quite a long sentence of words!"
 
 
 def graded(kind: str, value: str, text: str) -> Grade:
-    return grade(Case(asserts=(Check(kind, value),)), Reply(text))
+    return grade_check(Check(kind, value), Reply(text))
 
 
 @pytest.fixture
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longer than a second takes too long."""
     monkeypatch.setattr("agentbook.evaluation.patterns.LIMIT_S", 1.0)
-
-
-def test_patterns_find_what_they_find_in_javascript() -> None:
-    stored = json.loads((Path(__file__).parents[1] / "peers" / "javascript" / "patterns.json").read_text("utf-8"))
-    texts, differences = stored["texts"], []
-    for pattern, found in stored["patterns"]:
-        try:
-            ours = "".join("01"[search_ecmascript(pattern, text)] for text in texts)
-        except InvalidPattern:
-            ours = None
-        if ours != found:
-            differences.append((pattern, found, ours))
-    assert differences == []
 
 
 def test_flags_mean_what_they_mean_in_javascript() -> None:
@@ -89,20 +74,6 @@ def test_an_endless_pattern_leaves_a_labs_check_undecided() -> None:
     assert grade_check(check, Reply("A few words")).passed
 
 
-@pytest.mark.usefixtures("_soon")
-def test_a_labs_pattern_in_a_file_ends_too(tmp_path: Path) -> None:
-    lab = ab.PromptLab(ab.Client("http://127.0.0.1:9/v1", credentials="11111111-1111-4111-8111-111111111111:s"))
-    lab.add_variant("a", system_prompt="Be brief.")
-    lab.inputs = ["Hello"]
-    lab.check({"words": re.compile(ENDLESS, re.IGNORECASE)})
-    lab.save(tmp_path / "lab.yaml")
-    from agentbook.evaluation.files.read import read_config
-
-    asserts = read_config(tmp_path / "lab.yaml").default.asserts
-    assert grade(Case(asserts=asserts), Reply(LONG)).error is not None
-    assert grade(Case(asserts=asserts), Reply("A few WORDS")).passed
-
-
 REPEATED = {
     "definitions": {
         "a0": {"type": "string"},
@@ -126,9 +97,9 @@ REPEATED = {
     ],
 )
 def test_an_endless_schema_gives_no_result(schema: dict[str, Any], text: str) -> None:
-    endless = grade(Case(asserts=(Check("is-json", schema),)), Reply(text))
+    endless = grade_check(Check("is-json", schema), Reply(text))
     assert (endless.passed, endless.error is not None) == (None, True)
-    assert grade(Case(asserts=(Check("is-json", {"pattern": "^(a+)+(?=b)"}),)), Reply('"aab"')).passed
+    assert grade_check(Check("is-json", {"pattern": "^(a+)+(?=b)"}), Reply('"aab"')).passed
 
 
 @pytest.mark.usefixtures("_soon")
@@ -140,7 +111,7 @@ def test_an_endless_schema_leaves_a_labs_check_undecided() -> None:
 
 @pytest.mark.parametrize("text", ['"\\ud800"', "[" * 900 + "]" * 900, str(10**400)])
 def test_what_a_validator_cannot_read_gives_no_wrong_result(text: str) -> None:
-    result = grade(Case(asserts=(Check("is-json", {"type": "boolean"}),)), Reply(text))
+    result = grade_check(Check("is-json", {"type": "boolean"}), Reply(text))
     assert not result.passed
     assert graded("regex", "sent[a-e]nce", LONG).passed
 
@@ -151,7 +122,7 @@ def test_threads_share_the_process() -> None:
     assert outcomes == [True] * 200
 
 
-@pytest.mark.parametrize(("pattern", "text"), [("^..$", "😀"), ("^.$", "\ud83d"), ("a\\nb", "a\nb"), ("^$", "")])
+@pytest.mark.parametrize(("pattern", "text"), [("^.$", "😀"), ("a\\nb", "a\nb"), ("^$", "")])
 def test_a_text_arrives_as_it_is(pattern: str, text: str) -> None:
     assert graded("regex", pattern, text).passed
 
@@ -163,7 +134,7 @@ import os, re, warnings
 warnings.simplefilter("error")
 from agentbook.evaluation import asserts, check, model
 def search(text):
-    return asserts.grade(model.Case(asserts=(check.Check("regex", "a+b"),)), model.Reply(text)).passed
+    return asserts.grade_check(check.Check("regex", "a+b"), model.Reply(text)).passed
 assert search("xaab")
 pid = os.fork()
 if pid == 0:
@@ -179,7 +150,7 @@ assert search("aab") and not search("b")
 def test_a_schema_refers_only_to_itself(tmp_path: Path, reference: str) -> None:
     (tmp_path / "schema.json").write_text('{"type": "string"}')
     schema = {"$ref": reference.format(tmp_path / "schema.json")}
-    result = grade(Case(asserts=(Check("is-json", schema),)), Reply('"Hello"'))
+    result = grade_check(Check("is-json", schema), Reply('"Hello"'))
     assert (result.passed, result.error is not None) == (None, True)
     with pytest.raises(ValueError, match="schema"):
         read_checks({"shape": schema})

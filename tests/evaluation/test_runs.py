@@ -13,6 +13,7 @@ import pytest
 
 from agentbook.evaluation import runs
 from agentbook.evaluation.experiment import Answer, Experiment
+from agentbook.evaluation.file import lab_data
 from agentbook.evaluation.runs import Recorder, SavedRun
 
 
@@ -26,7 +27,7 @@ def facts() -> dict[str, Any]:
     experiment = Experiment()
     experiment.add_variant("now")
     experiment.inputs = ["one", "two"]
-    return {"agent": "acme~writer", "workspace": "acme~lab", "base_url": None, **experiment.as_data()}
+    return {"agent": "acme~writer", "workspace": "acme~lab", "base_url": None, "lab": lab_data(experiment)}
 
 
 def answer(text: str, reply: str = "Hello.", **more: Any) -> Answer:
@@ -92,8 +93,8 @@ def test_a_question_that_was_open_when_a_run_was_killed_may_still_be_answered() 
 
 @pytest.mark.parametrize("wrong", [{"reply": 5}, {"latency_s": "1"}, {"finish_reason": 5}, {"reason": [1]}])
 def test_a_run_with_an_answer_of_another_type_is_damaged(wrong: dict[str, Any], tmp_path: Path) -> None:
-    facts = {"format": runs.FORMAT, "version": 2, "started_at": "2026-01-01T00:00:00+00:00"}
-    facts |= {"agent": "a", "variants": [], "inputs": [], "checks": []}
+    facts = {"format": runs.FORMAT, "version": runs.VERSION, "started_at": "2026-01-01T00:00:00+00:00"}
+    facts |= {"agent": "a", "lab": {}}
     answer = Answer("brief", "Hi", status="answered", reply="Hello.", latency_s=1.0).as_data()
     path = tmp_path / "run.jsonl"
     path.write_text(f"{json.dumps(facts)}\n{json.dumps({'answer': answer})}\n")

@@ -15,8 +15,6 @@ import pytest
 import agentbook as ab
 from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.checks import read_checks
-from agentbook.evaluation.evaluate import evaluate
-from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.model import Reply, Step
 from service.process import Service
 
@@ -190,7 +188,7 @@ def test_an_empty_account_has_no_scores() -> None:
 
 SCOPES = ("workspaces:write", "sessions:write", "agents:read")
 # The agent `echo` as a judge: it says what the prompt says.
-VERDICT = '{"pass": {{ "true" if "Please" in output else "false" }}, "score": 1, "reason": "{{ output }}"}'
+VERDICT = '{"pass": {{verdict}}, "score": 1, "reason": "{{ output }}"}'
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +211,8 @@ def test_a_judge_is_asked_once_for_each_reply(client: ab.Client, tmp_path: Path)
     rubric = {"polite": ab.checks.rubric("It is polite.", "echo", prompt=VERDICT)}
     options: dict[str, Any] = {"client": client, "workspace": "acme~playground", "record": tmp_path / "judged.jsonl"}
     before = sessions(client)
-    scores = ab.score(turns(), rubric, sample=3, **options)
+    table = turns().assign(verdict=lambda frame: ["Please" in str(reply) for reply in frame["reply"]])
+    scores = ab.score(table, rubric, sample=3, **options)
     replies = turns().set_index("message_id")["reply"].loc[scores["message_id"]]
     assert scores["passed"].tolist() == ["Please" in reply for reply in replies]
     assert scores["judge"].str.startswith("echo").all()
@@ -221,7 +220,7 @@ def test_a_judge_is_asked_once_for_each_reply(client: ab.Client, tmp_path: Path)
     with (tmp_path / "judged.jsonl").open("a") as file:
         file.write('{"judgement": "cut o')  # a run that was killed
     for _ in range(2):
-        everything = ab.score(turns(), rubric, **options)
+        everything = ab.score(table, rubric, **options)
         assert everything["passed"].notna().sum() == 5
         assert sessions(client) == before + 5
 
@@ -258,50 +257,3 @@ def test_a_file_that_is_no_record_is_left_as_it_is(client: ab.Client, tmp_path: 
     with pytest.raises(ValueError, match="no record"):
         ab.score(turns(), rubric, client=client, workspace="acme~playground", record=path)
     assert path.read_text() == "my notes\n"
-
-
-FILE = """
-prompts: ["{{question}}"]
-defaultTest:
-  assert:
-    - {type: word-count, value: {max: 3}, metric: short}
-    - {type: latency, threshold: 2500}
-tests:
-  - vars: {question: Question 1}
-    assert: [{type: icontains, value: please}]
-"""
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", None])
-def test_a_file_judges_turns_as_score_does_and_asks_nobody(tmp_path: Path, suffix: str | None) -> None:
-    (tmp_path / "file.yaml").write_text(FILE)
-    table: Any = turns().assign(prompt=lambda frame: frame["prompt"].where(frame.index != 2, "{{ 7 * 7 }} file:///x"))
-    source = table
-    if suffix is not None:
-        source = ab.export(table, tmp_path / f"turns{suffix}")
-    results, notes = evaluate(tmp_path / "file.yaml", lambda: pytest.fail("asked"), turns=source)
-    scored = ab.with_scores(table, ab.score(table, {"short": ab.checks.length(max=3), "fast": ab.checks.latency(2.5)}))
-    answered = scored[scored["status"] == "answered"]
-    assert [row.reply for row in results.rows] == answered["reply"].tolist()
-    assert [row.message for row in results.rows] == answered["prompt"].tolist()
-    passed = [row.status == "passed" for row in results.rows]
-    own = [len(row.grade.parts) for row in results.rows]
-    assert own == [2, 3, 2, 2, 2]  # the assert of a case is for its question
-    assert passed == answered["passed"].tolist()
-    assert any("1 of 6" in note for note in notes)
-
-
-def test_turns_that_cannot_be_judged_are_refused_with_the_reason(tmp_path: Path) -> None:
-    path = tmp_path / "file.yaml"
-    path.write_text('prompts: ["{{q}}"]\ntests: [{vars: {q: Other}, assert: [{type: contains, value: x}]}]\n')
-    (tmp_path / "turns.xml").write_text("<x/>")
-    (tmp_path / "broken.parquet").write_bytes(b"PAR1")
-    for source, reason in {
-        "turns.xml": "not one of", "none.csv": "none.csv", "broken.parquet": "turns cannot be read",
-    }.items():  # fmt: skip
-        with pytest.raises(ConfigError, match=reason):
-            evaluate(path, lambda: pytest.fail("asked"), turns=tmp_path / source)
-    with pytest.raises(ConfigError, match="texts"):
-        evaluate(path, lambda: pytest.fail("asked"), turns=turns().drop(columns="prompt"))
-    with pytest.raises(ConfigError, match="No assert"):
-        evaluate(path, lambda: pytest.fail("asked"), turns=turns())

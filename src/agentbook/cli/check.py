@@ -17,7 +17,7 @@ from .._queries import loaded_history
 from .evaluate import BELOW_THE_BAR, WRONG_FILE
 
 if TYPE_CHECKING:
-    from ..evaluation.files.source import Source
+    from ..evaluation.source import Source
 
 SINCE = "15d"  # two weeks to compare, of a store that was synced within the last day
 _KEYS = ("rules", "since", "until", "tz")
@@ -56,8 +56,8 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
     from .._files import atomic_write
     from .._text import one_line
     from ..api.errors import AgentbookError
-    from ..evaluation.files.source import ConfigError, read_source
     from ..evaluation.results import Case, junit
+    from ..evaluation.source import ConfigError, read_source
     from ..live.rules import RuleError, check_rules, message_of, read_rule
 
     try:
@@ -72,8 +72,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
                     rules.append(read_rule(_with_prices(item)))
                 except RuleError as error:
                     raise item.error(str(error), *error.keys) from None
-        if source.problems:
-            raise ConfigError(*(text for problem in source.problems for text in problem.problems))
+        source.require_no_problems()
         if not rules:
             raise source.error("there are no `rules`.")
         span = {name: data[name] for name in ("until", "tz") if name in data}
@@ -110,13 +109,13 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
 
 def _with_prices(rule: Source) -> Any:
     """A rule whose prices are in a file of the rules' own folder, if in any."""
-    from ..evaluation.files.source import quoted, referenced_files
+    from ..evaluation.source import quoted, referenced_file
 
     name = rule.value.get("prices") if isinstance(rule.value, Mapping) else None
     if not isinstance(name, str) or name == "genai":
         return rule.value
     try:
-        [path] = referenced_files(rule.folder, name, [rule.folder], "")
+        path = referenced_file(rule.folder, name)
     except ValueError:  # elsewhere, or none
         message = f"`prices` is a table, or a file in {rule.folder.absolute()}, not {quoted(name)}."
         raise rule.error(message, "prices") from None

@@ -1,8 +1,6 @@
 """The kinds of checks. Each takes a reply and says whether it passes, with a score.
 
-They are the asserts of evaluation files, with the pass and score that promptfoo gives;
-`tests/peers/promptfoo` compares them cell by cell. Kinds that begin with ``agentbook:``
-are ours. The wording of the reasons is ours too.
+Texts and lists are compared as promptfoo's kinds of the same names do it.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
@@ -22,17 +20,11 @@ import numpy as np
 from .._text import clip
 from ..api.errors import AgentbookError
 from ..frames.analysis.embeddings import EmbeddingFailed, endpoint
-from . import javascript, lenient_json, patterns, template
-from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
-from .code_assert import run_javascript, run_python
-from .files import cells
-from .files.source import read_source
-from .judge import escape_marks, judge_reply
-from .model import NO_ASSERTS, Case, CaseError, Grade, Reply, Services, Undecided, combine
-from .template import literal
+from . import patterns, template
+from .check import EVERY, FUNCTION, OWN, TURN, Check, compiled
+from .judge import escape_marks, find_objects, judge_reply
+from .model import Grade, Reply, Services, Undecided
 
-_PROGRAM = re.compile(r"\.(?:py|[cm]?js)(?::\w+)?\Z", re.ASCII)
-MAX_EDITED = 100_000_000  # characters times characters, whose edits are counted in some seconds
 PASSING_SCORE = 0.5
 SIMILAR = 0.75  # the threshold of `similar`
 _EPSILON = 2.0**-52
@@ -47,39 +39,8 @@ Outcome = bool | tuple[bool, str] | tuple[bool, str, float] | Grade
 Kind = Callable[[Check, Any, Reply, Services], Outcome]
 
 
-def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
-    """The grade of a reply: all checks of its case, weighted.
-
-    Parameters
-    ----------
-    case : Case
-        The case with its defaults merged, as by
-        `agentbook.evaluation.files.cells.expand`.
-    reply : Reply
-    services : Services, optional
-        The judge and the embeddings, for the checks that need them.
-
-    Returns
-    -------
-    Grade
-        If a check could not run, a grade with an `error`; other cells are not affected.
-
-    Examples
-    --------
-    >>> checks = Check("contains", "refund"), Check("not-contains", "order")
-    >>> result = grade(Case(asserts=checks), Reply("No refund for order 12."))
-    >>> result.passed, result.score, result.reason
-    (False, 0.5, 'failed: not-contains order')
-    """
-    try:
-        reply = dataclasses.replace(reply.folded, values=cells.resolve(case.vars))
-    except template.TemplateError as error:
-        return Grade.undecided(str(error))
-    return _grade_case(case, reply, services or Services())
-
-
 def grade_check(check: Check, reply: Reply, services: Services | None = None) -> Grade:
-    """The grade of a reply by one check, as in a lab.
+    """The grade of a reply by one check.
 
     `reply.values` are what they are, and no templates.
 
@@ -88,76 +49,41 @@ def grade_check(check: Check, reply: Reply, services: Services | None = None) ->
     >>> grade_check(Check("word-count", {"max": 2}), Reply("One two three.")).reason
     '3 words instead of at most 2'
     """
+    if check.base == OWN:
+        own = check.value.get(reply.input)
+        made = Grade(None) if own is None else grade_check(own, reply, services)
+        return made if made.reason or made.passed is None else dataclasses.replace(made, reason=own.label)
     try:
-        require_columns(check, [name for name, value in reply.values.items() if value is not None])
+        require_columns(check, {name: value for name, value in reply.values.items() if value is not None})
         return _run(check, reply.folded, services or Services())
     except (Exception, SystemExit) as error:  # what a check does affects only its own cell
-        return Grade(None, error=_words(error))
+        is_ours = isinstance(error, Undecided | AgentbookError)
+        return Grade.undecided(str(error) if is_ours else f"{type(error).__name__}: {error}")
 
 
 def columns_of(check: Check) -> list[str]:
     """The columns that a check names in braces, or a check within it."""
-    if check.base == CASES:
-        return []
-    texts = [check.value] if isinstance(check.value, str) and check.base not in CODE else []
-    texts += [each for each in check.value if isinstance(each, str)] if isinstance(check.value, list) else []
-    return [*template.names_in("\n".join(texts)), *(name for each in check.children for name in columns_of(each))]
+    texts = check.value if isinstance(check.value, list) else [check.value]
+    named = template.names_in("\n".join(each for each in texts if isinstance(each, str)))
+    return [*named, *(name for each in check.children for name in columns_of(each))]
 
 
-def require_columns(check: Check, names: Iterable[str]) -> None:
-    """Raise a CaseError if a check names a column that is not among these."""
-    names = list(names)
-    missing = next((name for name in columns_of(check) if {name, name.partition(".")[0]}.isdisjoint(names)), None)
-    if missing is not None:
-        raise CaseError(
-            f"The check {check.label!r} names {{{{{missing}}}}}, and there is no such column: there are "
-            f"{', '.join(names) or 'none'}. Correct the name, or write {{% raw %}}…{{% endraw %}} around a text."
-        )
-
-
-def _words(error: BaseException) -> str:
-    is_ours = isinstance(error, CaseError | template.TemplateError | AgentbookError)
-    return str(error) if is_ours else f"{type(error).__name__}: {error}"
-
-
-def _grade_case(case: Case, reply: Reply, services: Services) -> Grade:
-    if not case.asserts:
-        return NO_ASSERTS
-    prompt = case.options.get("rubricPrompt")
-    checks = [check.judged_by(None, prompt) for check in case.asserts] if prompt else case.asserts
-    try:
-        parts = [(check, _grade(check, reply, services)) for check in checks]
-    except Exception as error:  # a bug in a check must not end the run
-        return Grade.undecided(_words(error))
-    return combine(parts, case.threshold)
-
-
-def _grade(check: Check, reply: Reply, services: Services) -> Grade:
-    """The grade of a check of a case: a number of points, and why it did not pass."""
-    result = _run(check, reply, services)
-    keeps_reason = not result.passed or check.base in (*CODE, "llm-rubric")
-    reason = (result.reason or f"failed: {check.text}") if not result.passed else result.reason or ""
-    return dataclasses.replace(result, score=result.points, reason=reason if keeps_reason else "", check=check)
+def require_columns(check: Check, row: Mapping[str, Any]) -> None:
+    """Raise an Undecided if a check names a column that is not in a row."""
+    for name in columns_of(check):
+        try:
+            template.require(name, row, f"The check {check.label!r}")
+        except ValueError as error:
+            raise Undecided(str(error)) from None
 
 
 def _run(check: Check, reply: Reply, services: Services) -> Grade:
-    result = _run_kind(check, reply, services)
-    # A check with weight 0 is only recorded: it never fails.
-    never_fails = check.weight == 0 and not check.children
-    return dataclasses.replace(result, passed=True, score=result.points) if never_fails else result
-
-
-def _run_kind(check: Check, reply: Reply, services: Services) -> Grade:
-    if check.folder is not None:
-        services = dataclasses.replace(services, folder=check.folder)
-    if check.is_data:
-        services = dataclasses.replace(services, allowed=dataclasses.replace(services.allowed, env=()))
     try:
-        outcome = KINDS[check.base](check, _value(check, services, reply.values), reply, services)
+        outcome = KINDS[check.base](check, _value(check, reply.values), reply, services)
     except patterns.InvalidPattern as error:  # always fails, even with `not-`
         return Grade(False, 0.0, f"{check.value!r} is not a pattern of JavaScript: {error}")
-    except (Undecided, patterns.SearchFailed) as error:
-        return Grade.undecided(str(error))
+    except patterns.SearchFailed as error:
+        raise Undecided(str(error)) from error
     if isinstance(outcome, Grade):
         return outcome
     holds, reason, *scores = outcome if isinstance(outcome, tuple) else (outcome, None)
@@ -166,7 +92,7 @@ def _run_kind(check: Check, reply: Reply, services: Services) -> Grade:
 
 
 def require_valid(check: Check) -> None:
-    """Raise a ValueError if a check of ours cannot look for its value.
+    """Raise a ValueError if a check cannot look for its value.
 
     Examples
     --------
@@ -182,16 +108,14 @@ def require_valid(check: Check) -> None:
         match each.base:
             case "agentbook:pattern":
                 compiled(value)
-            case "agentbook:json":
+            case "agentbook:json" | "is-json" | "contains-json" if isinstance(value, Mapping):
                 _require_schema(value)
             case "agentbook:steps":
                 _require_steps(value)
-            case "agentbook:turn":
-                is_turn = value == EVERY or (isinstance(value, int) and not isinstance(value, bool) and value != 0)
-                if not is_turn or len(each.children) != 1:
-                    raise ValueError(f'a turn is a whole number from 1, or "every", with one assert, not {value!r}.')
             case "agentbook:overlap" if not isinstance(value, str) or not value.strip():
                 raise ValueError("the expected answer is empty, so no reply could be similar to it.")
+            case "llm-rubric" if each.threshold is not None and not 0 <= each.threshold <= 1:
+                raise ValueError(f"the threshold of a judge is a number from 0 to 1, not {each.threshold:g}.")
             case "word-count" | "agentbook:characters" if isinstance(value, Mapping):
                 _require_bounds(each, value)
 
@@ -224,95 +148,49 @@ def _require_steps(value: Mapping[str, Any]) -> None:
 def _require_bounds(check: Check, value: Mapping[str, Any]) -> None:
     bounds = [value[name] for name in ("min", "max") if value.get(name) is not None]
     if not all(isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in bounds):
-        raise CaseError(f"{check.type}: min and max are finite numbers, not {dict(value)!r}.")
+        raise Undecided(f"{check.type}: min and max are finite numbers, not {dict(value)!r}.")
     if not bounds or bounds != sorted(bounds):
-        raise CaseError(f"{check.type} needs min or max, and min at most max, not {dict(value)!r}.")
+        raise Undecided(f"{check.type} needs min or max, and min at most max, not {dict(value)!r}.")
 
 
-def _value(check: Check, services: Services, values: Mapping[str, Any]) -> Any:
-    """The value with its templates filled in, or read from its file."""
-    value = check.value
-    if isinstance(value, str) and value.startswith("file://"):
-        return _from_file(value, services)
-    if isinstance(value, str) and check.base in CODE:
-        if named := template.names(value):  # the value of a case is what anybody wrote
-            raise CaseError(
-                f"{check.type}: {{{{{named[0]}}}}} is not filled into code; write context['vars']['{named[0]}'] for its value."
-            )
-        return _render(value, {}, services)
-    if isinstance(value, str) and check.base == "llm-rubric":
+def _value(check: Check, values: Mapping[str, Any]) -> Any:
+    """The value with the columns that it names filled in."""
+    if check.base == "llm-rubric":
         # What a column holds, others may have written: the question, or an old reply.
-        values = {name: escape_marks(each) for name, each in values.items()}
-        if template.has_only_names(value):
-            marks = {name: f"<reference>{template.filled_in(each)}</reference>" for name, each in values.items()}
-            return _render(value, {**marks, "input": values.get("input")}, services)
-    if isinstance(value, str):
-        return _render(value, values, services)
-    if isinstance(value, list):
-        return [_render(item, values, services) if isinstance(item, str) else item for item in value]
-    return value
-
-
-def _render(text: str, values: Mapping[str, Any], services: Services) -> str:
-    if template.has_only_names(text) and values.keys() >= set(template.names_in(text)):
-        return template.fill(text, values)  # columns have any names, such as “Expected answer”
-    return template.render(text, values, services.allowed.env)
-
-
-def inlined(check: Check, services: Services) -> Check:
-    """A check with the content of its file in place of the file's name.
-
-    Code stays in its file.
-
-    Raises
-    ------
-    ConfigError, OSError
-        If a file cannot be read.
-    """
-    value = check.value
-    if check.base not in CODE and isinstance(value, str) and value.startswith("file://"):
-        value = _from_file(value, services)
-        if isinstance(value, list):
-            value = [literal(item) if isinstance(item, str) else item for item in value]
-        elif isinstance(value, str):
-            value = literal(value)
-    return dataclasses.replace(check, value=value)
-
-
-def _from_file(value: str, services: Services) -> Any:
-    name = value.removeprefix("file://")
-    if _PROGRAM.search(name):
-        return value
-    path = services.file(name)
-    if path.suffix in (".json", ".yaml", ".yml"):
-        return read_source(path).value
-    return javascript.strip(path.read_text(encoding="utf-8-sig"))
+        safe = {name: escape_marks(template.filled_in(value)) for name, value in values.items()}
+        marks = {name: f"<reference>{text}</reference>" for name, text in safe.items()}
+        values = {**marks, "input": safe.get("input")}
+    items = check.value if isinstance(check.value, list) else [check.value]
+    filled = [template.fill(item, values) if isinstance(item, str) else item for item in items]
+    return filled if isinstance(check.value, list) else filled[0]
 
 
 # The kinds that compare texts and numbers
 
 
 def _equals(check: Check, value: Any, reply: Reply, services: Services) -> bool | tuple[bool, str]:
-    if value is None or isinstance(value, Mapping | list):
-        try:
-            return javascript.is_deep_equal(value, javascript.parse_json(reply.text))
-        except ValueError:
-            return False
-    return _found(check, value, javascript.to_text(value) == reply.text)
+    return _found(check, value, _needle(check, value) == reply.text)
 
 
 def _needle(check: Check, value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
-        raise CaseError(f"{check.type} needs a text or a number, not {value!r}.")
-    return javascript.to_text(value)
+    if not isinstance(value, str) or not value:
+        raise Undecided(f"{check.type} needs a text, not {value!r}.")
+    return value
 
 
 def _needles(check: Check, value: Any) -> list[str]:
-    if isinstance(value, str) and value:
-        return split_values(value)
-    if not isinstance(value, list):
-        raise CaseError(f"{check.type} needs a list of texts, not {value!r}.")
-    return [javascript.to_text(item) for item in value]
+    if isinstance(value, str):  # of a column
+        value = _json_list(value) or list(filter(None, map(str.strip, value.split(","))))
+    if not isinstance(value, list) or not value:
+        raise Undecided(f"{check.type} needs a list of texts, not {value!r}.")
+    return list(map(str, value))
+
+
+def _json_list(text: str) -> Any:
+    try:
+        return json.loads(text) if text.lstrip().startswith("[") else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _contains(fold: Callable[[str], str]) -> Kind:
@@ -335,135 +213,71 @@ def _contains_list(fold: Callable[[str], str], combined: Callable[[list[bool]], 
     return run
 
 
-def split_values(text: str) -> list[str]:
-    """Texts between commas; a text in quotation marks may contain a comma.
-
-    Raises
-    ------
-    CaseError
-        If a quotation mark is not closed.
-
-    Examples
-    --------
-    >>> split_values('a, "b, c",, d')
-    ['a', 'b, c', 'd']
-    """
-    values: list[str] = []
-    position = 0
-    while position < len(text):
-        if text[position] == "," or javascript.strip(text[position]) == "":
-            position += 1
-        elif text[position] == '"':
-            value, position = _quoted(text, position + 1)
-            values.append(value)
-        else:
-            end = text.find(",", position)
-            end = len(text) if end < 0 else end
-            values.append(javascript.strip(text[position:end]))
-            position = end
-    return values
-
-
-def _quoted(text: str, position: int) -> tuple[str, int]:
-    chars: list[str] = []
-    while position < len(text):
-        pair = text[position : position + 2]
-        if pair in ('\\"', "\\\\", '""'):
-            chars.append(pair[1])
-            position += 2
-        elif text[position] == '"':
-            rest = text[position + 1 :]
-            after = javascript.strip(rest)
-            if after and not after.startswith(","):
-                raise CaseError(f"a comma is needed after the quotation mark in {text!r}.")
-            return "".join(chars), position + 1
-        else:
-            chars.append(text[position])
-            position += 1
-    raise CaseError(f"a quotation mark is not closed in {text!r}.")
-
-
 def _starts_with(check: Check, value: Any, reply: Reply, services: Services) -> bool | tuple[bool, str]:
-    if not isinstance(value, str) or not value:
-        raise CaseError(f"{check.type} needs a text, not {value!r}.")
-    return _found(check, value, reply.text.startswith(value))
+    return _found(check, value, reply.text.startswith(_needle(check, value)))
 
 
 def _regex(check: Check, value: Any, reply: Reply, services: Services) -> bool:
-    if not isinstance(value, str) or not value:
-        raise CaseError(f"{check.type} needs a pattern, not {value!r}.")
-    return patterns.search_ecmascript(value, reply.text)
+    return patterns.search_ecmascript(_needle(check, value), reply.text)
 
 
 def _is_json(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
     try:
-        data = javascript.parse_json(reply.text)
-    except ValueError as error:
+        data = _parsed(reply.text)
+    except (ValueError, RecursionError) as error:
         return False, f"not JSON: {error}"
     return _matches(value, [data])
 
 
 def _contains_json(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
-    objects = lenient_json.find_objects(reply.text)
+    objects = find_objects(reply.text)
     return _matches(value, objects) if objects else (False, "there is no JSON object in the reply")
 
 
 def _matches(schema: Any, candidates: Sequence[Any]) -> tuple[bool, str]:
-    if schema is None or schema == "":
+    if schema is None:
         return True, "the reply is JSON"
-    errors = [patterns.schema_errors(schema, candidate) for candidate in candidates]
+    if not isinstance(schema, Mapping):
+        raise Undecided(f"a JSON schema is needed, not {schema!r}.")
+    errors = [patterns.schema_error(schema, candidate) for candidate in candidates]
     return "" in errors, next(iter(errors)) or "the reply conforms to the schema"
+
+
+def _parsed(text: str) -> Any:
+    """JSON as its specification has it, without NaN."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def _json(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
+    fenced = _FENCED.match(reply.text)  # models like to wrap JSON in a code block
+    return _is_json(check, value, dataclasses.replace(reply, text=fenced[1] if fenced else reply.text), services)
 
 
 def _latency(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
     if reply.latency_s is None:
-        raise CaseError(f"{check.type}: the time of the reply is not known.")
+        raise Undecided(f"{check.type}: the time of the reply is not known.")
     measured = reply.latency_s * 1000
     return measured <= _limit(check, "milliseconds"), f"{reply.latency_s:.3g} s"
 
 
 def _cost(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
     if reply.cost is None:
-        raise CaseError(f"{check.type}: the cost is not known: pass prices= (--prices) with a price for this model.")
+        raise Undecided(f"{check.type}: the cost is not known: pass prices= (--prices) with a price for this model.")
     return reply.cost <= _limit(check, "the currency of the prices"), f"{reply.cost:.3g}"
 
 
 def _limit(check: Check, unit: str) -> float:
     if check.threshold is None:
-        raise CaseError(f"{check.type} needs a threshold in {unit}.")
+        raise Undecided(f"{check.type} needs a threshold in {unit}.")
     return check.threshold
 
 
-def _levenshtein(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
-    if not isinstance(value, str):
-        raise CaseError(f"{check.type} needs a text, not {value!r}.")
-    limit = 5 if check.threshold is None else check.threshold
-    texts = javascript.code_units(reply.text), javascript.code_units(value)
-    if len(texts[0]) * len(texts[1]) > MAX_EDITED:
-        raise CaseError(f"texts of {len(texts[0]):,} and {len(texts[1]):,} characters are too long to count edits.")
-    distance = edit_distance(*texts)
-    return distance <= limit, f"{distance} edits, limit {limit:g}"
-
-
-def edit_distance(text: str, other: str) -> int:
-    """The number of characters to insert, remove or replace.
-
-    Examples
-    --------
-    >>> edit_distance("kitten", "sitting")
-    3
-    """
-    characters, columns = np.array([ord(char) for char in other], np.int32), np.arange(len(other) + 1, dtype=np.int32)
-    row = columns
-    for number, char in enumerate(text, 1):
-        changed = np.minimum(row[1:] + 1, row[:-1] + (characters != ord(char)))
-        # Inserting goes from left to right: the least so far, plus the columns since.
-        row = np.minimum.accumulate(np.append(np.int32(number), changed) - columns) + columns
-    return int(row[-1])
-
-
 def _word_count(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
-    return _count(check, value, len(javascript.words(reply.text)), "words")
+    return _count(check, value, len(reply.text.split()), "words")
 
 
 def _characters(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
@@ -475,7 +289,7 @@ def _count(check: Check, value: Any, count: int, unit: str) -> tuple[bool, str]:
         try:
             value = {"min": float(value), "max": float(value)}
         except (TypeError, ValueError):
-            raise CaseError(f"{check.type} needs a number, or min and max, not {value!r}.") from None
+            raise Undecided(f"{check.type} needs a number, or min and max, not {value!r}.") from None
     _require_bounds(check, value)
     low, high = value.get("min"), value.get("max")
     holds = (low is None or count >= low) and (high is None or count <= high)
@@ -494,10 +308,10 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
     1.0
     """
     if not isinstance(value, str | list) or not value:
-        raise CaseError(f"{check.type} needs a text or a list of texts, not {value!r}.")
+        raise Undecided(f"{check.type} needs a text or a list of texts, not {value!r}.")
     embed = services.embed or endpoint()
     if embed is None:
-        raise CaseError(NO_EMBEDDINGS)
+        raise Undecided(NO_EMBEDDINGS)
     threshold = SIMILAR if check.threshold is None else check.threshold
     texts = [value] if isinstance(value, str) else value
     try:
@@ -507,18 +321,10 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
     except (ValueError, TypeError):
         raise Undecided("the embeddings are not numbers, as many for each text") from None
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
-    grades = [_compare(float(cosine), threshold, check.negated) for cosine in vectors[1:] @ vectors[0]]
-    if check.negated:
-        failed = next((grade for grade in grades if not grade.passed), None)
-        return failed or min(grades, key=lambda grade: grade.points)
-    passed = next((grade for grade in grades if grade.passed), None)
-    return passed or max(grades, key=lambda grade: grade.points)
-
-
-def _compare(cosine: float, threshold: float, negated: bool) -> Grade:
-    passed = cosine <= threshold + _EPSILON if negated else cosine >= threshold - _EPSILON
-    reason = f"similarity {cosine:.2f}, {'at most' if negated else 'at least'} {threshold:g} is needed"
-    return Grade(passed, 1 - cosine if negated else cosine, "" if passed else reason)
+    cosine = float(max(vectors[1:] @ vectors[0]))
+    passed = cosine <= threshold + _EPSILON if check.negated else cosine >= threshold - _EPSILON
+    reason = f"similarity {cosine:.2f}, {'at most' if check.negated else 'at least'} {threshold:g} is needed"
+    return Grade(passed, 1 - cosine if check.negated else cosine, "" if passed else reason)
 
 
 # The kinds of ours
@@ -539,37 +345,29 @@ def _pattern(check: Check, value: Any, reply: Reply, services: Services) -> bool
     return patterns.search(compiled(value), reply.text)
 
 
-def _json(check: Check, value: Any, reply: Reply, services: Services) -> bool:
-    fenced = _FENCED.match(reply.text)  # models like to wrap JSON in a code block
-    try:
-        data = json.loads(fenced[1] if fenced else reply.text)
-    except (json.JSONDecodeError, RecursionError):
-        return False
-    return not patterns.schema_error("validator_for", value, data)
-
-
 def _function(check: Check, value: Any, reply: Reply, services: Services) -> Outcome:
     if value is None:
-        raise CaseError("its function is not in the file; pass it again with lab.check(...)")
-    result = value(reply.text, reply.prompt) if _takes_two(value) else value(reply.text)
+        raise Undecided("its function is not in the file; pass it again with lab.check(...)")
+    result = value(*(reply.text, reply.prompt, reply.values)[: _count_arguments(value)])
     if result is None:
-        raise CaseError("the function returned nothing; return True, False or a score")
+        raise Undecided("the function returned nothing; return True, False or a score")
     if isinstance(result, bool) or type(result).__name__ == "bool":  # NumPy's as well
         return Grade(bool(result) != check.negated)
     score = float(result)
     if score != score:
-        raise CaseError("the function returned NaN")
+        raise Undecided("the function returned NaN")
     least = PASSING_SCORE if check.threshold is None else check.threshold
     return Grade((score >= least) != check.negated, 1 - score if check.negated else score)
 
 
-def _takes_two(function: Callable[..., Any]) -> bool:
+def _count_arguments(function: Callable[..., Any]) -> int:
     try:
         parameters = signature(function).parameters.values()
     except (TypeError, ValueError):  # some builtins have none
-        return False
+        return 1
     positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.kind in positional and each.default is Parameter.empty for each in parameters) >= 2
+    needed = sum(each.kind in positional and each.default is Parameter.empty for each in parameters)
+    return min(max(needed, 1), 3)
 
 
 def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
@@ -605,24 +403,12 @@ def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
         (n, dataclasses.replace(turn, values=reply.values, input=reply.input, before=turns[: n - 1]))
         for n, turn in chosen
     ]
-    grades = [(n, _run(check.children[0], part, services)) for n, part in parts]
+    grades = [(n, grade_check(check.children[0], part, services)) for n, part in parts]
     number, worst = min(grades, key=lambda pair: ({False: 0, None: 1, True: 2}[pair[1].passed], pair[1].points))
     where = f"turn {number}: " if value == EVERY and len(turns) > 1 else ""
     reason, error = (text and f"{where}{text}" for text in (worst.reason, worst.error))
     passed = None if worst.passed is None else worst.passed != check.negated
     return dataclasses.replace(worst, passed=passed, reason=reason, error=error)
-
-
-def _cases(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
-    """The grade of the case of an input; an input without a case passes."""
-    result = _grade_case(value.get(reply.input) or value.get(reply.prompt) or Case(), reply, services)
-    return dataclasses.replace(result, reason=result.reason or None)
-
-
-def _set(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
-    if not check.children:
-        raise CaseError(f"{check.type} needs asserts.")
-    return combine([(each, _grade(each, reply, services)) for each in check.children], check.threshold, check)
 
 
 KINDS: dict[str, Kind] = {
@@ -641,10 +427,7 @@ KINDS: dict[str, Kind] = {
     "cost": _cost,
     "similar": similarity,
     "llm-rubric": judge_reply,
-    "levenshtein": _levenshtein,
     "word-count": _word_count,
-    "python": run_python,
-    "javascript": run_javascript,
     "agentbook:characters": _characters,
     FUNCTION: _function,
     "agentbook:json": _json,
@@ -652,6 +435,4 @@ KINDS: dict[str, Kind] = {
     "agentbook:pattern": _pattern,
     "agentbook:steps": _steps,
     TURN: _turn,
-    CASES: _cases,
-    SET: _set,
 }

@@ -18,95 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from .._text import clip
-from .template import file_template, guarded, lab_template, literal_text, names_in, unguarded
+from .template import names_in
 
-# Kinds: which run here, and why the others do not
-
-SUPPORTED = (
-    *("equals", "contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all"),
-    *("starts-with", "regex", "is-json", "contains-json", "latency", "cost", "similar", "llm-rubric"),
-    *("levenshtein", "word-count", "python", "javascript"),
-    # Those that only agentbook has.
-    *("agentbook:characters", "agentbook:json", "agentbook:overlap", "agentbook:pattern", "agentbook:steps"),
-    "agentbook:turn",
-)
-SET = "assert-set"
-
-_NO_COUNTERPART = "agentbook has no counterpart of it"
-_COMPARES = "it compares the replies of several prompts; use `lab.compare_variants` for that"
-_REASONS = {
-    "agentbook:function": "a file holds no function; write it as `python`",
-    "agentbook:cases": "write the asserts of each case below it",
-    "ruby": "it runs Ruby, and agentbook runs Python only; write it as `python`",
-    "webhook": "it sends replies to another server",
-    "select-best": _COMPARES,
-    "max-score": _COMPARES,
-    "human": "people judge in the form of the prompt lab",
-    "moderation": "it needs OpenAI's moderation service",
-    "guardrails": "the platform reports no guardrails",
-    "perplexity": "the platform reports no log probabilities",
-    "perplexity-score": "the platform reports no log probabilities",
-    "is-valid-function-call": "a reply of the platform is text",
-    "is-valid-openai-function-call": "a reply of the platform is text",
-    "is-valid-openai-tools-call": "a reply of the platform is text",
-    "model-graded-closedqa": "write it as `llm-rubric`",
-    "model-graded-factuality": "write it as `llm-rubric`",
-    "factuality": "write it as `llm-rubric`",
-    "g-eval": "write it as `llm-rubric`",
-    "answer-relevance": "write it as `llm-rubric`",
-}
-_OTHERS = (
-    *("agent-rubric", "bleu", "classifier", "contains-html", "contains-sql", "contains-xml", "context-faithfulness"),
-    *("context-recall", "context-relevance", "conversation-relevance", "ends-with", "finish-reason", "gleu", "is-html"),
-    *("is-refusal", "is-sql", "is-xml", "meteor", "pi", "rouge-n", "search-rubric", "skill-used", "tool-call-f1"),
-    *("similar:cosine", "similar:dot", "similar:euclidean", "character-count", "tokens-used", "math-equivalent"),
-)
-REFUSED = (*_REASONS, *_OTHERS)
-
-
-def is_promptfoos(kind: str) -> bool:
-    """Whether promptfoo has a type that does not run here."""
-    return kind in REFUSED or kind.startswith(("promptfoo:", "trajectory:", "trace-"))
-
-
-def refusal(kind: str) -> str | None:
-    """Why an assert of this type cannot run; None if it can.
-
-    Parameters
-    ----------
-    kind : str
-        The type without ``not-``.
-
-    Examples
-    --------
-    >>> refusal("contains"), refusal("webhook")
-    (None, 'it sends replies to another server')
-    >>> refusal("contians")
-    "there is no such type; perhaps you mean 'contains'"
-    """
-    if kind in SUPPORTED:
-        return None
-    if is_promptfoos(kind):
-        return _REASONS.get(kind, _NO_COUNTERPART)
-    similar = difflib.get_close_matches(kind, [*SUPPORTED, SET], 1)
-    return f"there is no such type; {f'perhaps you mean {similar[0]!r}' if similar else 'those are ' + ', '.join(SUPPORTED)}"
-
-
-# Checks
-
+# Kinds with a text, a list of texts, or a JSON schema, as promptfoo calls them
+TEXTS = ("equals", "contains", "icontains", "starts-with", "regex")
+LISTS = ("contains-any", "contains-all", "icontains-any", "icontains-all")
+SCHEMAS = ("is-json", "contains-json")
+KINDS = (*TEXTS, *LISTS, *SCHEMAS, "similar", "llm-rubric", "word-count", "latency", "cost")
 PREFIX = "agentbook:"  # of the kinds that only agentbook has
 FUNCTION = f"{PREFIX}function"
-CASES = f"{PREFIX}cases"  # each input has checks of its own
+OWN = f"{PREFIX}own"  # each input has a check of its own, or none
 TURN = f"{PREFIX}turn"  # a check of one reply of a conversation, or of each
 EVERY = "every"
-CODE = ("python", "javascript")  # whose value is a program
 # Flags of a pattern, by their letters.
 FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
-# The names of a file and of a function in it.
-_CODE_FILES = {
-    "python": re.compile(r"(?:file://)?(\S+\.py)(?::(\w+))?"),
-    "javascript": re.compile(r"file://(\S+\.[cm]?js)(?::(\w+))?", re.ASCII),
-}
+CODE_FILE = re.compile(r"(\S+\.py):([^\W\d]\w*)")  # the names of a file and of a function in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,38 +43,32 @@ class Check:
     ----------
     type : str
         A kind of `agentbook.evaluation.asserts.KINDS`, with ``not-`` in front if it is
-        negated; ``assert-set`` and ``agentbook:turn`` have `children`.
+        negated.
     value : object
-        A string or a list of strings may contain templates.
+        A string or a list of strings may name columns in braces.
     threshold : float or None
-    weight : float
-        0 for a check that never fails.
     name : str or None
-        What people call it: in a file its ``metric``, in a lab the column of its
-        grades.
-    rubric_prompt : object
+        What people call it, and the column of its grades.
+    rubric_prompt : str or None
         Prompt of the judge, in place of agentbook's own.
-    config : object
-        What the code of a ``python`` check reads as ``context["config"]``.
     agent : str or None
-        The agent that judges; None for the file's.
+        The agent that judges; None for the lab's.
     children : tuple of Check
-    is_data : bool
-        Whether it stands in a data file, so that it has no access to the environment.
+        Of an ``agentbook:turn``: what it checks.
+    code : str or None
+        Of a function: its file and its name there, ``checks.py:polite``.
     folder : Path or None
-        Where the code is that it refers to; None for the folder of the file.
+        Where that file is.
     """
 
     type: str
     value: Any = None
     threshold: float | None = None
-    weight: float = 1.0
     name: str | None = None
-    rubric_prompt: Any = None
-    config: Any = None
+    rubric_prompt: str | None = None
     agent: str | None = None
     children: tuple[Check, ...] = ()
-    is_data: bool = field(default=False, compare=False)
+    code: str | None = None
     folder: Path | None = field(default=None, compare=False)
 
     @property
@@ -194,17 +114,18 @@ class Check:
     @property
     def judges(self) -> tuple[str, ...]:
         """The agents that have to be asked."""
-        return tuple(dict.fromkeys(each.agent for each in self.flat() if each.agent is not None))
+        return tuple(dict.fromkeys(each.agent for each in self.rubrics if each.agent is not None))
 
-    def judged_by(self, agent: str | None, prompt: Any = None) -> Check:
-        """The check with this judge, and prompt, for its rubrics that have none."""
+    @property
+    def rubrics(self) -> list[Check]:
+        """What of it a judge decides."""
+        return [each for each in self.flat() if each.base == "llm-rubric"]
 
-        def complete(check: Check) -> Check:
-            if check.base != "llm-rubric":
-                return check
-            return dataclasses.replace(check, agent=check.agent or agent, rubric_prompt=check.rubric_prompt or prompt)
-
-        return self.changed(complete)
+    def judged_by(self, agent: str | None) -> Check:
+        """The check with this judge, for its rubrics that name none."""
+        return self.changed(
+            lambda each: dataclasses.replace(each, agent=each.agent or agent) if each.base == "llm-rubric" else each
+        )
 
     def changed(self, change: Callable[[Check], Check]) -> Check:
         """The check after a change of all within it, and of itself."""
@@ -214,8 +135,7 @@ class Check:
     def flat(self) -> Iterator[Check]:
         """The check, and all within it."""
         yield self
-        cases = self.value.values() if self.base == CASES else ()
-        for check in (*self.children, *(each for case in cases for each in case.asserts)):
+        for check in (*self.children, *(self.value.values() if self.base == OWN else ())):
             yield from check.flat()
 
     def __str__(self) -> str:
@@ -227,23 +147,8 @@ class Check:
         'polite: judge acme~judge: It is polite.'
         """
         body = _body(self)
-        plain, quoted = f"{self.name}: {body}", f"{json.dumps(self.name)}: {body}"
-        lines = [body] if self.base in BY_NAME else [body, plain]
-        return next((line for line in lines if _reads_as(line, self)), quoted)
-
-
-def code_file(check: Check) -> tuple[str, str | None] | None:
-    """The name of the file and of the function that a check runs; None for code.
-
-    Examples
-    --------
-    >>> code_file(Check("python", "file://check.py:score"))
-    ('check.py', 'score')
-    """
-    if check.base not in CODE or not isinstance(check.value, str):
-        return None
-    match = _CODE_FILES[check.base].fullmatch(check.value)
-    return None if match is None else (match[1], match[2])
+        lines = [body] if self.base == FUNCTION and self.code is None else [body, f"{self.name}: {body}"]
+        return next((line for line in lines if _reads_as(line, self)), f"{json.dumps(self.name)}: {body}")
 
 
 def named(check: Check) -> Check:
@@ -253,10 +158,10 @@ def named(check: Check) -> Check:
 
 def _default_name(check: Check) -> str:
     value, limits = check.value, check.value if isinstance(check.value, Mapping) else {}
-    text = clip(unguarded(value), 40) if isinstance(value, str) else ""
+    text = clip(value, 40) if isinstance(value, str) else ""
     match check.base:
         case "icontains" if isinstance(value, str):
-            name = f"contains {literal_text(value) or lab_template(value)}"
+            name = f"contains {value}"
         case "word-count" | "agentbook:characters" if limits:
             bounds = [
                 f"{word} {limits[key]}" for key, word in (("min", "at least"), ("max", "at most")) if key in limits
@@ -279,11 +184,11 @@ def _default_name(check: Check) -> str:
         case "llm-rubric" if text:
             name = f"judged: {text}"
         case "agentbook:function":
-            name = str(getattr(value, "__name__", type(value).__name__))
+            name = (
+                check.code.rpartition(":")[2] if check.code else str(getattr(value, "__name__", type(value).__name__))
+            )
         case "agentbook:steps":
             name = _steps_text(limits)
-        case "agentbook:cases":
-            name = "cases of the file"
         case "agentbook:turn" if check.children:
             name = f"{_turn_text(value)}: {check.children[0].label}"
         case _:
@@ -294,27 +199,27 @@ def _default_name(check: Check) -> str:
 # Writing a line
 
 _UNITS = {"word-count": "words", "agentbook:characters": "characters"}
-BY_NAME = (FUNCTION, CASES)  # whose value is no text
 
 
 def _body(check: Check) -> str:
     """The line without a name."""
-    if check.base in BY_NAME:
-        body = f"{check.base.removeprefix(PREFIX)}: {_quoted(check.name or '')}"
+    if check.base == FUNCTION:
+        limit = "" if check.threshold is None else f"({_number_text(check.threshold)})"
+        body = f"function{limit}: {check.code or _quoted(check.name or '')}"
         return f"not: {body}" if check.negated else body
-    if check.base == TURN and check.children:
-        body = f"{_turn_text(check.value)}: {_body(check.children[0])}"
+    if check.base == TURN and check.children and not (body := _body(check.children[0])).startswith("check:"):
+        body = f"{_turn_text(check.value)}: {body}"
         return f"not: {body}" if check.negated else body
     for body in _bodies(check):
         line = f"not: {body}" if check.negated else body
         if _reads_as(f'"": {line}', dataclasses.replace(check, name="")):
             return line
-    return f"assert: {json.dumps(check_data(dataclasses.replace(check, name=None)))}"
+    return f"check: {json.dumps(_mapping(check))}"
 
 
 def _reads_as(line: str, check: Check) -> bool:
     """Whether a line says what the check is."""
-    functions = {each.name: each.value for each in check.flat() if each.base in BY_NAME and each.name}
+    functions = {each.code or str(each.name): each.value for each in check.flat() if each.base == FUNCTION}
     try:
         return _is_one_line(line) and parse_check(line, functions) == check
     except ValueError:
@@ -327,10 +232,10 @@ def _bodies(check: Check) -> Iterator[str]:
     limits = value if isinstance(value, Mapping) else {}
     match check.base:
         case "icontains" | "equals" | "starts-with" if isinstance(value, str) and names_in(value):
-            yield f"{check.base.removeprefix('i')} {lab_template(value)}"
+            yield f"{check.base.removeprefix('i')} {value}"
         case "icontains" if isinstance(value, str):
-            yield (text := lab_template(value))
-            yield json.dumps(text)
+            yield value
+            yield json.dumps(value)
         case "word-count" | "agentbook:characters":
             low, high, unit = limits.get("min"), limits.get("max"), _UNITS[check.base]
             if not limits:
@@ -350,14 +255,15 @@ def _bodies(check: Check) -> Iterator[str]:
             yield json.dumps(value, ensure_ascii=False)
             yield json.dumps(value)
         case "agentbook:overlap" if isinstance(value, str):
-            yield f"like{limit}: {_quoted(unguarded(value))}"
-        case "llm-rubric" if isinstance(value, str) and check.agent is not None:
-            agent = check.agent if re.fullmatch(r'[^\s:()"]+', check.agent) else json.dumps(check.agent)
-            yield f"judge {agent}{limit}: {_quoted(unguarded(value))}"
+            yield f"like{limit}: {_quoted(value)}"
+        case "llm-rubric" if isinstance(value, str):
+            is_plain = check.agent is None or re.fullmatch(r'[^\s:()"]+', check.agent)
+            agent = check.agent if is_plain else json.dumps(check.agent)
+            yield f"judge{f' {agent}' if agent else ''}{limit}: {_quoted(value)}"
         case "agentbook:steps":
             yield f"steps: {_steps_text(limits)}"
     if isinstance(value, str):
-        yield f"{check.base}{limit}: {_quoted(unguarded(value) if check.base not in CODE else value)}"
+        yield f"{check.base}{limit}: {_quoted(value)}"
     elif value is None:
         yield f"{check.base}{limit}:"
     elif isinstance(value, list | Mapping):
@@ -374,7 +280,7 @@ def _is_one_line(text: str) -> bool:
 
 def _quoted(text: str) -> str:
     """A text as it is, or in double quotes if it would be read as something else."""
-    return text if _is_one_line(text) and text[0] not in '"[{' else json.dumps(text)
+    return text if _is_one_line(text) and (text[0] not in '"[{' or text.startswith("{{")) else json.dumps(text)
 
 
 def _number_text(value: Any) -> str:
@@ -393,60 +299,123 @@ def _tool(name: str) -> str:
     return name if re.fullmatch(r"[\w.:/-]+", name) else json.dumps(name)
 
 
-def check_data(check: Check) -> dict[str, Any]:
-    """A check as the assert that is written to a file.
+def check_data(check: Check) -> str | dict[str, Any]:
+    """A check as it stands in a file: a line, or names with values.
 
     Examples
     --------
-    >>> check_data(Check("contains", "refund", name="refunds"))
-    {'type': 'contains', 'value': 'refund', 'metric': 'refunds'}
+    >>> check_data(parse_check("words<=80"))
+    'words <= 80'
+    >>> check_data(parse_check('{"type": "object"}'))
+    {'schema': {'type': 'object'}}
     """
-    value = check.value
-    data = {
-        "type": check.type,
-        "value": value,
-        "threshold": check.threshold,
-        "weight": None if check.weight == 1 else check.weight,
-        "metric": check.name,
-        "provider": None if check.agent is None else f"{PREFIX}{check.agent}",
-        "rubricPrompt": check.rubric_prompt,
-        "config": check.config,
-        "assert": [check_data(child) for child in check.children] or None,
-    }
-    return {name: value for name, value in data.items() if value is not None}
+    line = str(check)
+    is_schema = any(each.base in ("agentbook:json", *SCHEMAS) and each.value for each in check.flat())
+    if not is_schema and "check: {" not in line and _reads_as(line, check):
+        return line
+    name = {} if check.name == named(dataclasses.replace(check, name=None)).name else {"name": check.name}
+    body = _body(check)
+    return {**(_mapping(check) if is_schema or body.startswith("check: {") else {"check": body}), **name}
 
 
-def check_from_data(data: Any) -> Check:
-    """The check that `check_data` wrote.
+def _mapping(check: Check) -> dict[str, Any]:
+    """A check, without its name, as names with values."""
+    if check.negated:
+        return {"not": check_data(named(dataclasses.replace(check, type=check.base, name=None)))}
+    if check.base == TURN:
+        return {_turn_text(check.value): check_data(check.children[0])}
+    key = next((key for key, kind in _KEYS.items() if kind == check.base), check.base)
+    options = {"threshold": check.threshold, "agent": check.agent, "prompt": check.rubric_prompt}
+    return {key: check.value, **{name: value for name, value in options.items() if value is not None}}
+
+
+# What a mapping calls the kinds of ours, and what may stand beside a kind.
+_KEYS = {
+    **{"judge": "llm-rubric", "schema": "agentbook:json", "steps": "agentbook:steps", "like": "agentbook:overlap"},
+    **{"similar": "similar", "function": FUNCTION},
+}
+_OPTIONS = {
+    **{"judge": ("threshold", "agent", "prompt"), "like": ("threshold",), "similar": ("threshold",)},
+    "function": ("threshold",),
+}
+_TYPED = ("judge", "similar", "function")
+_TURN = re.compile(r"turn (-?[1-9]\d{0,3})|every turn")
+
+
+def read_check(data: Any, functions: Mapping[str, Any] | None = None) -> Check:
+    """The check in a file: a line, or names with values; see `check_data`.
+
+    Parameters
+    ----------
+    data : object
+    functions : mapping of str to object, optional
+        As for `parse_check`.
 
     Raises
     ------
     ValueError
-        If it is something else.
+
+    Examples
+    --------
+    >>> read_check({"similar": "A key.", "threshold": 0.8, "name": "close"}).threshold
+    0.8
     """
-    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-        raise ValueError('an assert is an object such as {"type": "contains", "value": "refund"}.')
-    known = {"type", "value", "threshold", "weight", "metric", "provider", "rubricPrompt", "config", "assert"}
-    if unknown := data.keys() - known:
-        raise ValueError(f"an assert has no {min(unknown)!r}.")
-    kind, provider = data["type"], data.get("provider")
-    children, name = data.get("assert") or [], data.get("metric")
-    if not isinstance(children, list) or not isinstance(name, str | None):
-        raise ValueError("the metric of an assert is a text, and its asserts are a list.")
-    if kind.removeprefix("not-") not in (SET, FUNCTION) and (reason := refusal(kind.removeprefix("not-"))):
-        raise ValueError(f"the assert {kind} cannot run: {reason}.")
-    return Check(
-        type=kind,
-        value=data.get("value"),
-        threshold=_number(data["threshold"]) if "threshold" in data else None,
-        weight=_number(data["weight"]) if "weight" in data else 1.0,
-        name=name,
-        rubric_prompt=data.get("rubricPrompt"),
-        # An earlier version wrote for each judge that it is strict; all are.
-        config=None if data.get("config") == {"strict": True} else data.get("config"),
-        agent=None if provider is None else str(provider).removeprefix(PREFIX),
-        children=tuple(map(check_from_data, children)),
-    )
+    if isinstance(data, str):
+        return parse_check(data, functions)
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a check is a line such as words <= 80, or names with values, not {clip(repr(data), 60)}.")
+    known = [*_KEYS, "not", "check", *TEXTS, *LISTS, *SCHEMAS]
+    kinds = [key for key in data if key in known or _TURN.fullmatch(str(key))]
+    if len(kinds) != 1:
+        if not kinds and len(data) == 1 and isinstance(next(iter(data.values())), str):  # a line with a colon
+            return parse_check(": ".join(*data.items()), functions)
+        similar = difflib.get_close_matches(str(next(iter(data), "")), known, 1)
+        hint = f"did you mean `{similar[0]}`?" if similar and not kinds else f"write one of {', '.join(known)}."
+        raise ValueError(f"a check has one kind, and here {', '.join(map(str, data)) or 'nothing'} stands; {hint}")
+    [key] = kinds
+    value, name = data[key], data.get("name")
+    if unknown := [each for each in data if each not in (key, "name", *_OPTIONS.get(key, ()))]:
+        allowed = ", ".join(("name", *_OPTIONS.get(key, ())))
+        raise ValueError(f"beside `{key}` there is no `{unknown[0]}`; there may be {allowed}.")
+    if not isinstance(name, str | None):
+        raise ValueError(f"the name of a check is a text, not {clip(repr(name), 60)}.")
+    check = _of_kind(key, value, data, functions)
+    return named(check) if name is None else dataclasses.replace(check, name=name)
+
+
+def _of_kind(key: str, value: Any, data: Mapping[str, Any], functions: Mapping[str, Any] | None) -> Check:
+    if key in ("not", "check"):
+        check = read_check(value, functions)
+        return _negated(check) if key == "not" else check
+    if match := _TURN.fullmatch(key):
+        return Check(TURN, int(match[1]) if match[1] else EVERY, children=(read_check(value, functions),))
+    limit = None if data.get("threshold") is None else _number(data["threshold"])
+    if key == "function":
+        return dataclasses.replace(_function(value, functions), threshold=limit)
+    texts = value if isinstance(value, list) and key in (*LISTS, "similar") else [value]
+    if key in ("schema", *SCHEMAS):
+        if not isinstance(value, Mapping) and (key == "schema" or value is not None):
+            raise ValueError(f"`{key}` needs a JSON schema, not {clip(repr(value), 60)}.")
+    elif key != "steps" and not (texts and all(isinstance(text, str) and text for text in texts)):
+        raise ValueError(f"`{key}` needs a text{' or texts' * (key in LISTS)}, not {clip(repr(value), 60)}.")
+    options = {name: data.get(name) for name in ("agent", "prompt")}
+    if not all(isinstance(text, str | None) for text in options.values()):
+        raise ValueError("the agent and the prompt of a judge are texts.")
+    return Check(_KEYS.get(key, key), value, limit, agent=options["agent"], rubric_prompt=options["prompt"])
+
+
+def _negated(check: Check) -> Check:
+    return dataclasses.replace(check, type=check.base if check.negated else f"not-{check.base}", name=None)
+
+
+def _function(name: Any, functions: Mapping[str, Any] | None) -> Check:
+    if not isinstance(name, str):
+        raise ValueError(f"a function is named checks.py:polite, not {clip(repr(name), 60)}.")
+    if functions is not None and name not in functions:
+        there = ", ".join(map(str, functions)) or "none yet"
+        raise ValueError(f"there is no function called {name!r}; there are: {there}.")
+    value, code = None if functions is None else functions[name], CODE_FILE.fullmatch(name)
+    return Check(FUNCTION, value, name=code[2] if code else name, code=name if code else None)
 
 
 # Reading a line
@@ -454,21 +423,22 @@ def check_from_data(data: Any) -> Check:
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOOL = rf"{_STRING}|[\w.:/-]+"
 _NAMED = re.compile(rf"(?:(?P<quoted>{_STRING})|(?P<name>[^:/{{\"]{{1,60}})):\s+(?P<body>.+)", re.DOTALL)
-_KINDS = "|".join(map(re.escape, sorted(SUPPORTED, key=len, reverse=True)))
+_KINDS = "|".join(map(re.escape, sorted(KINDS, key=len, reverse=True)))
 _KIND = re.compile(
-    rf"(?:(?P<word>not|function|cases|steps|like|assert|every\s+turn|turn\s+-?\d{{1,4}})|(?P<kind>(?:not-)?(?:{_KINDS}))"
-    rf"|judge\s+(?P<agent>{_STRING}|[^\s:()\"]+))\s*(?:\((?P<limit>[^()]*)\))?:(?:\s+(?P<value>.*))?",
+    rf"(?:(?P<word>not|function|steps|like|check|every\s+turn|turn\s+-?\d{{1,4}})|(?P<kind>(?:not-)?(?:{_KINDS}))"
+    rf"|judge(?:\s+(?P<agent>{_STRING}|[^\s:()\"]+))?)\s*(?:\((?P<limit>[^()]*)\))?:(?:\s+(?P<value>.*))?",
     re.DOTALL,
 )
 _BOUND = re.compile(
     r"(?:(?P<low>\S+)\s*<=\s*)?(?P<what>words|characters|latency|cost)\s*(?P<sign><=|>=|=)\s*(?P<limit>\S+?)\s*(?P<unit>m?s)?"
 )
 _PATTERN = re.compile(r"/(?P<pattern>.+)/(?P<flags>[a-z]*)", re.DOTALL)
-_OF_COLUMN = re.compile(r"(?P<kind>contains|equals|starts-with)\s+(?P<value>.+)", re.DOTALL)
+_OF_TEXT = re.compile(r"(?P<kind>contains|equals|starts-with)\s+(?P<value>.+)", re.DOTALL)
 # A text that is more likely a check with a slip: a limit, or a kind without its colon.
 _SLIP = re.compile(
     r"\S+\s*(?:[<>]=?|==?)\s*-?[\d.]+\s*\w*|(?:not[- ])?"
-    r"(?:(?:is|contains)[- ]json|i?contains(?:[- ](?:any|all))?\s.+|(?:equals|starts[- ]with|ends[- ]with)\s.+)",
+    r"(?:(?:is|contains)[- ]json|i?contains[- ](?:any|all)\s.+|(?:icontains|starts with|ends[- ]with)\s.+)"
+    r"|not[- ](?:contains|equals|starts[- ]with)\s.+",
     re.DOTALL | re.IGNORECASE,
 )
 _STEP = re.compile(
@@ -483,18 +453,20 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
     Parameters
     ----------
     line : str
-        A text that the reply contains, in any case, or ``contains {{column}}`` and
-        ``equals {{column}}`` for the text in a column; ``/pattern/`` with the flags i,
+        A text that the reply contains, in any case, or ``contains TEXT``, ``equals
+        TEXT`` and ``starts-with TEXT``, where ``{{column}}`` stands for the text in a
+        column; ``/pattern/`` with the flags i,
         m, s, x and a; a JSON schema; ``words <= 80``, ``2 <= characters <= 9``,
         ``latency <= 5 s``, ``cost <= 0.01``; ``like: …`` for words in common; ``judge
-        NAME: …``; ``steps: called run_sql, not called send, in this order, at most 3,
-        no failures``; ``turn 2: …`` or ``every turn: …`` for a reply of a conversation;
-        ``function: NAME``; or a kind of an evaluation file, such as ``equals: …`` or
+        NAME: …``, or ``judge: …`` for the lab's judge; ``steps: called run_sql, not
+        called send, in this order, at most 3, no failures``; ``turn 2: …`` or ``every
+        turn: …`` for a reply of a conversation; ``function: NAME``, or ``function:
+        checks.py:polite`` in a file; or a kind with a colon, such as ``regex: …`` or
         ``similar(0.8): …``. ``not:`` in front negates it, and a name with a colon
         before all that names it; before a bare text, the name stands in double quotes.
         Text in double quotes is a text.
     functions : mapping of str to object, optional
-        Functions by name.
+        Functions by name. None reads their names alone.
 
     Raises
     ------
@@ -509,22 +481,22 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
     >>> str(parse_check("words<=80")), parse_check("words <= 80").name
     ('words <= 80', 'at most 80 words')
     """
-    line, functions = line.strip(), functions or {}
+    line = line.strip()
     match = _NAMED.fullmatch(line)
     if match is None or _KIND.fullmatch(line) is not None:
         return named(_parse_body(line, functions))
     name = match["name"].strip() if match["quoted"] is None else json.loads(match["quoted"])
-    if match["quoted"] is None and name.lower() == "judge":
-        raise ValueError("a judge has a name: judge NAME: It is polite. Put double quotes around a name “judge”.")
     body = match["body"].strip()
     check = _parse_body(body, functions)
-    is_said = body.startswith('"') or _KIND.fullmatch(body) or _OF_COLUMN.fullmatch(body)
+    is_said = body.startswith('"') or _KIND.fullmatch(body) or _OF_TEXT.fullmatch(body)
     if match["quoted"] is None and check.base == "icontains" and not is_said:
+        if kind := difflib.get_close_matches(name.lower(), (*_TYPED, *TEXTS, *LISTS, *SCHEMAS), 1, 0.8):
+            raise ValueError(f"did you mean {kind[0]}: …? Put double quotes around it if you mean this text.")
         return named(_parse_body(json.dumps(line), functions))  # “Subject: Refund” is a text with a colon
     return dataclasses.replace(check, name=name)
 
 
-def _parse_body(body: str, functions: Mapping[str, Any]) -> Check:
+def _parse_body(body: str, functions: Mapping[str, Any] | None) -> Check:
     if match := _KIND.fullmatch(body):
         return _parse_kind(match, functions)
     if match := _BOUND.fullmatch(body):
@@ -533,14 +505,15 @@ def _parse_body(body: str, functions: Mapping[str, Any]) -> Check:
         return _parse_pattern(body)
     if body.startswith("{") and not names_in(body):
         return Check("agentbook:json", _json_of(body))
-    if (match := _OF_COLUMN.fullmatch(body)) and names_in(match["value"]):
-        return Check("icontains" if match["kind"] == "contains" else match["kind"], file_template(match["value"], {}))
     if _SLIP.fullmatch(body):
         raise ValueError(
             "it looks like a check of another kind, such as words <= 80, latency <= 5 s, starts-with: Dear or is-json:. "
             "Put double quotes around it if you mean this text."
         )
-    return Check("icontains", file_template(_text(body, "a check"), {}))
+    if match := _OF_TEXT.fullmatch(body):
+        kind = match["kind"].lower()
+        return Check("icontains" if kind == "contains" else kind, _text(match["value"], kind))
+    return Check("icontains", _text(body, "a check"))
 
 
 def _parse_pattern(body: str) -> Check:
@@ -555,38 +528,33 @@ def _parse_pattern(body: str) -> Check:
     return Check("agentbook:pattern", value)
 
 
-def _parse_kind(match: re.Match[str], functions: Mapping[str, Any]) -> Check:
+def _parse_kind(match: re.Match[str], functions: Mapping[str, Any] | None) -> Check:
     word, kind, text = match["word"], match["kind"], (match["value"] or "").strip()
     limit = None if match["limit"] is None else _number(match["limit"])
     if word == "not":
         body = _text(text, "not:", unquoted=False)
         if re.match(r"not\s*:\s*not\s*:", body):
             raise ValueError("not: stands once or twice before a check.")
-        check = _parse_body(body, functions)
-        return dataclasses.replace(check, type=check.base if check.negated else f"not-{check.base}")
+        return _negated(_parse_body(body, functions))
     if word == "steps":
         return Check("agentbook:steps", _parse_steps(text))
-    if word == "assert":
-        return check_from_data(_json_of(text))
+    if word == "check":
+        return read_check(_json_of(text), functions)
     if word is not None and word.split()[0] in ("every", "turn"):
         number = EVERY if word.startswith(EVERY) else int(word.split()[1])
         if number == 0:
             raise ValueError("turns count from 1, and from the end from -1.")
         return Check(TURN, number, children=(named(_parse_body(text, functions)),))
     if word == "like":
-        return Check("agentbook:overlap", guarded(_text(text, "like:")), limit)
-    if word is not None:
-        name = _text(text, f"{word}:")
-        if name not in functions:
-            there = ", ".join(map(str, functions)) or "none yet"
-            raise ValueError(f"there is no {word} called {name!r}; there are: {there}.")
-        return Check(f"{PREFIX}{word}", functions[name], name=name)
+        return Check("agentbook:overlap", _text(text, "like:"), limit)
+    if word == "function":
+        return dataclasses.replace(_function(_text(text, "function:"), functions), threshold=limit)
     if kind is None:
-        agent = _text(match["agent"], "judge")
-        return Check("llm-rubric", guarded(_text(text, "judge")), limit, agent=agent)
-    value: Any = _json_of(text) if text[:1] in ("[", "{") else _text(text, f"{kind}:") if text else None
-    is_text = isinstance(value, str) and not kind.endswith(CODE)
-    return Check(kind, guarded(value) if is_text else value, limit)
+        agent = None if match["agent"] is None else _text(match["agent"], "judge")
+        return Check("llm-rubric", _text(text, "judge"), limit, agent=agent)
+    is_json = text[:1] == "[" or (text[:1] == "{" and not names_in(text))
+    value: Any = _json_of(text) if is_json and kind not in TEXTS else _text(text, f"{kind}:") if text else None
+    return Check(kind, value, limit)
 
 
 def _parse_bound(low: str | None, what: str, sign: str, limit: str, unit: str | None) -> Check:

@@ -20,22 +20,8 @@ from typing import Any
 from ..api.calls import ref
 from . import judge
 from .asserts import SIMILAR, require_valid
-from .check import (
-    BY_NAME,
-    CASES,
-    CODE,
-    EVERY,
-    FLAGS,
-    FUNCTION,
-    TURN,
-    Check,
-    check_data,
-    check_from_data,
-    named,
-    parse_check,
-)
-from .model import Case
-from .template import file_template, guarded, literal
+from .check import EVERY, FLAGS, FUNCTION, TURN, Check, named, parse_check
+from .template import names_in
 
 __all__ = [
     "contains",
@@ -86,8 +72,7 @@ def contains(text: str) -> Check:
     >>> ab.checks.contains("{{expected}}").name
     'contains {{expected}}'
     """
-    _template(text, "The text of a check")
-    return _made("icontains", file_template(text, {}))
+    return _made("icontains", _template(text, "The text of a check"))
 
 
 def equals(text: str) -> Check:
@@ -116,8 +101,7 @@ def equals(text: str) -> Check:
     >>> ab.checks.equals("{{expected}}").name
     'equals {{expected}}'
     """
-    _template(text, "The text of a check")
-    return _made("equals", file_template(text, {}))
+    return _made("equals", _template(text, "The text of a check"))
 
 
 def length(*, max: int | None = None, min: int | None = None, unit: str = "words") -> Check:
@@ -329,7 +313,7 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     if not name:
         raise ValueError('A rubric needs the agent that judges: agent="acme~judge".')
     own = None if prompt == judge.PROMPT else _template(prompt, "The prompt of a judge")
-    if own is not None and not re.search(r"\{[{%][^}]*\boutput\b", own):
+    if own is not None and "output" not in names_in(own):
         raise ValueError("The prompt of a judge needs {{ output }}, where the reply stands, and {{ rubric }}.")
     limit = None if threshold is None else number(threshold, "The threshold of a rubric")
     criterion = _template(text, "The criterion of a rubric, such as “It names a source.”,")
@@ -440,7 +424,7 @@ def _made(kind: str, value: Any = None, threshold: float | None = None, **others
 def _template(text: Any, label: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"{label} must be a text that is not empty, not {text!r}.")
-    return guarded(text)
+    return text
 
 
 def _score(threshold: float, default: float) -> float | None:
@@ -523,7 +507,7 @@ def _read_check(check: Any) -> Check:
     if isinstance(check, str):
         if not check:
             raise ValueError("A check for an empty text would always pass.")
-        return Check("icontains", file_template(check, {}))
+        return Check("icontains", check)
     if isinstance(check, re.Pattern):
         flags = "".join(letter for letter, flag in FLAGS.items() if check.flags & flag)
         return _made("agentbook:pattern", {"pattern": check.pattern, **({"flags": flags} if flags else {})})
@@ -538,7 +522,10 @@ def _read_check(check: Any) -> Check:
 
 
 def parse_checks(
-    text: str, known: Iterable[Check] = (), functions: Mapping[str, Callable[..., Any]] | None = None
+    text: str,
+    known: Iterable[Check] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    judge: str | None = None,
 ) -> dict[str, Check]:
     r"""The checks in a text area: a line each, as `agentbook.evaluation.check` says.
 
@@ -549,6 +536,8 @@ def parse_checks(
         A line that is the text of one of these is that check, with its code.
     functions : mapping of str to callable, optional
         Functions by name.
+    judge : str, optional
+        The agent that judges where a line names none.
 
     Raises
     ------
@@ -563,98 +552,15 @@ def parse_checks(
     """
     known = list(known)
     lines = {str(check): check for check in known}
-    by_name = {str(check.name): check.value for check in known if check.base in BY_NAME}
+    by_name = {str(check.name): check.value for check in known if check.base == FUNCTION}
     parsed: list[Check] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         try:
-            check = lines.get(line) or parse_check(line, {**(functions or {}), **by_name})
+            check = lines.get(line) or parse_check(line, {**(functions or {}), **by_name}).judged_by(judge)
             require_valid(check)
+            if any(each.agent is None for each in check.rubrics):
+                raise ValueError("a judge has a name: judge NAME: It is polite.")
         except ValueError as error:
             raise ValueError(f"Checks: “{line}” cannot be read: {error}") from error
         parsed.append(check)
     return read_checks(parsed)
-
-
-# Checks as data: a lab's file holds what its checks need, and no code
-
-
-def to_data(check: Check) -> dict[str, Any]:
-    """The check as plain data, ready for JSON. Code is never written."""
-    data = check_data(_without_code(check))
-    if check.base == CASES:
-        data["value"] = {
-            name: {
-                "assert": [check_data(_without_code(each)) for each in case.asserts],
-                "threshold": case.threshold,
-                "description": case.description,
-                "rubricPrompt": case.options.get("rubricPrompt"),
-            }
-            for name, case in check.value.items()
-        }
-    return data
-
-
-def _without_code(check: Check) -> Check:
-    return check.changed(lambda each: dataclasses.replace(each, value=None) if each.base in (*CODE, FUNCTION) else each)
-
-
-def from_data(data: Mapping[str, Any]) -> Check:
-    """The check that `to_data` wrote, here or in an earlier version of agentbook.
-
-    Code in the data is not used.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If it is something else, or refers to a file.
-    """
-    check = _without_code(_from_earlier(data) if "kind" in data else _read_data(data))
-    if not isinstance(check.name, str):
-        raise ValueError(f"The name of a check must be a text, not {check.name!r}.")
-    require_valid(check)
-    for each in check.flat():
-        if any(text.startswith("file://") for text in _texts([each.value, each.rubric_prompt])):
-            raise ValueError("a check refers to a file; the file of a lab holds what its checks need.")
-    return check
-
-
-def _read_data(data: Mapping[str, Any]) -> Check:
-    if data["type"] != CASES:
-        return check_from_data(data)
-    return Check(CASES, {str(name): _case(case) for name, case in data["value"].items()}, name=data["metric"])
-
-
-def _case(data: Mapping[str, Any]) -> Case:
-    prompt = data.get("rubricPrompt")
-    if isinstance(prompt, str) and prompt.startswith("file://"):
-        raise ValueError("a case refers to a file.")
-    return Case(
-        asserts=tuple(_without_code(check_from_data(each)) for each in data.get("assert") or ()),
-        threshold=None if data.get("threshold") is None else number(data["threshold"], "A threshold"),
-        description=data.get("description"),
-        options={} if prompt is None else {"rubricPrompt": prompt},
-    )
-
-
-def _texts(part: Any) -> list[str]:
-    if isinstance(part, str):
-        return [part]
-    items = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
-    return [text for item in items for text in _texts(item)]
-
-
-def _from_earlier(data: Mapping[str, Any]) -> Check:
-    """A check as agentbook 0.1.0 wrote it: a kind, and what it looks for."""
-    kind, what = data["kind"], data["what"]
-    match kind:
-        case "contains":
-            check = Check("icontains", literal(_template(what, "A text")))
-        case "regex":
-            check = _read_check(re.compile(what, whole_number(data["flags"], "The flags of a pattern", low=0)))
-        case "json_schema":
-            check = _read_check(dict(what))
-        case "function":
-            check = Check(FUNCTION)
-        case _:
-            raise ValueError(f"Unknown kind of check {kind!r}.")
-    return dataclasses.replace(check, name=data["name"])

@@ -1,8 +1,7 @@
 """Conversations as inputs: several messages in one session, written out or simulated.
 
 A script says what comes next, after the replies so far: the next message of a list
-(`scripted`), what an agent writes in the role of a user (`simulated`), or the next case
-of an evaluation file.
+(`scripted`), or what an agent writes in the role of a user (`simulated`).
 """
 
 from __future__ import annotations

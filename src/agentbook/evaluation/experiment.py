@@ -23,7 +23,7 @@ from ..live.listeners import Listeners
 from . import statistics
 from .asserts import grade_check
 from .check import Check
-from .checks import from_data, read_checks, to_data, whole_number
+from .checks import read_checks
 from .inputs import InputSet, numbered
 from .model import Grade, Reply, Step
 from .variant import Variant, changed, same_settings
@@ -56,8 +56,8 @@ COLUMNS = {
     "finish_reason": "str",
     "run_at": "datetime64[us, UTC]",
 }
-# What follows the column of a check where it is known: attribute of a grade, and dtype.
-CHECK_COLUMNS = {"score": ("known_score", "float64"), "reason": ("known_reason", "str"), "judge": ("judge", "str")}
+# What follows the column of a check where it is known.
+CHECK_COLUMNS = {"score": "float64", "reason": "str", "judge": "str"}
 LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
 _OF_SUMMARY = ("pass_rate", "n", "answered", "failed", "p50_s", "p95_s", "max_s")  # besides those of the results
 
@@ -182,7 +182,8 @@ class Answer:
 
     def passed(self, names: Iterable[str]) -> bool | None:
         """Whether it passed all of these checks; None if not known."""
-        verdicts = [self.verdicts.get(name, Grade(None)).passed for name in names]
+        grades = [self.verdicts.get(name, _PENDING) for name in names]
+        verdicts = [grade.passed for grade in grades if grade.passed is not None or grade.error is not None]
         if not verdicts or self.status != "answered":
             return None
         return False if False in verdicts else None if None in verdicts else True
@@ -200,12 +201,19 @@ class Answer:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Answer:
         """The answer that `as_data` wrote."""
-        steps = data.get("steps")  # a number, as 0.1.0 wrote it, does not say which
         turns = [{_TURN[name]: value for name, value in turn.items()} for turn in data.get("turns", ())]
-        answer = msgspec.convert({**data, "steps": steps if isinstance(steps, list) else None, "turns": turns}, cls)
+        answer = msgspec.convert({**data, "turns": turns}, cls)
         if answer.status not in STATUSES:
             raise ValueError(f"Unknown status {answer.status!r}; the statuses are {', '.join(STATUSES)}.")
         return answer
+
+
+_PENDING = Grade.undecided("not graded yet")
+
+
+def pending(grade: Grade | None) -> bool:
+    """Whether a check that applies has no outcome."""
+    return grade is None or grade.error is not None
 
 
 _FIELDS = tuple(attribute.name for attribute in fields(Answer))
@@ -280,8 +288,8 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     for name in checks:
         verdicts = [each.verdicts.get(name, Grade(None)) for each in answers]
         columns[name], dtypes[name] = [verdict.passed for verdict in verdicts], "boolean"
-        for part, (attribute, dtype) in CHECK_COLUMNS.items():
-            known = [getattr(verdict, attribute) for verdict in verdicts]
+        for part, dtype in CHECK_COLUMNS.items():
+            known = [getattr(verdict, part) for verdict in verdicts]
             if any(each is not None for each in known):
                 columns[f"{name}_{part}"], dtypes[f"{name}_{part}"] = known, dtype
     columns["passed"] = [each.passed(checks) for each in answers]
@@ -323,15 +331,6 @@ class Revision:
     def __repr__(self) -> str:
         return f"Revision({self.variant!r}, {len(self.answers)} replies)"
 
-    def as_data(self) -> dict[str, Any]:
-        """The revision as plain data, ready for JSON."""
-        return {"variant": self.variant.as_data(), "answers": [answer.as_data() for answer in self.answers]}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Revision:
-        """The revision that `as_data` wrote."""
-        return cls(Variant.from_data(data["variant"]), tuple(map(Answer.from_data, data["answers"])))
-
 
 class Experiment:
     """What is being tried out, and the results.
@@ -343,6 +342,8 @@ class Experiment:
     earlier : dict of str to list of Revision
         By variant: its earlier texts with the answers to them, newest first.
     input_set : InputSet
+    default_judge : str or None
+        The agent that judges where a check names none.
     repeats : int
         Number of times that a run asks each input, unless it is told otherwise.
     regressions : DataFrame or None
@@ -352,6 +353,7 @@ class Experiment:
     """
 
     def __init__(self) -> None:
+        self.default_judge: str | None = None
         self.answered: dict[Key, Answer] = {}
         self.earlier: dict[str, list[Revision]] = {}
         self._variants: dict[str, Variant] = {}
@@ -412,7 +414,7 @@ class Experiment:
             for each in (self.variants if names is None else names)
         ]
         sent = [
-            (variant.name, each.text, variant.filled(each.row).system_prompt, each.message)
+            (variant.name, each.text, variant.filled(each.row).instructions, each.message)
             for variant in chosen
             for each in self.input_set.fill(inputs, rows, chosen, mask=mask)
         ]
@@ -456,6 +458,7 @@ class Experiment:
         temperature: float | None = None,
         max_tokens: int | None = None,
         top_p: float | None = None,
+        messages: Iterable[Mapping[str, str]] | None = None,
         prompt: str | None = None,
     ) -> Variant:
         """Add a configuration to try out. Nothing is sent until a run or `apply`.
@@ -482,6 +485,9 @@ class Experiment:
             Numbers from 0 to 2, and from 0 to 1.
         max_tokens : int, optional
             At most this many tokens in an answer.
+        messages : iterable of dict, optional
+            Examples, ``{"role": "user", "content": str}`` and ``{"role": "assistant",
+            "content": str}`` in turns, which are sent with the system prompt.
         prompt : str, optional
             Short for `system_prompt`.
 
@@ -499,7 +505,7 @@ class Experiment:
         if not isinstance(variant, Variant):
             variant = Variant(
                 variant, system_prompt, description, tools, platform_tools, mode, version, agent, model, temperature,
-                max_tokens, top_p, prompt=prompt,
+                max_tokens, top_p, messages, prompt=prompt,
             )  # fmt: skip
         existing = self._variants.setdefault(variant.name, variant)
         if existing != variant:
@@ -635,8 +641,24 @@ class Experiment:
 
     @property
     def checks(self) -> Mapping[str, Check]:
-        """The checks by name."""
+        """The checks of all inputs, by name."""
         return MappingProxyType(self._checks)
+
+    @property
+    def all_checks(self) -> Mapping[str, Check]:
+        """The checks by name, with those that inputs have of their own.
+
+        Raises
+        ------
+        ValueError
+            If an input has one with the name of another check of all.
+        """
+        own = self.input_set.own
+        if own and (clash := next(filter(self._checks.__contains__, own), None)) is not None:
+            raise ValueError(
+                f"An input has a check {clash!r} of its own, and so have all: give one of them another name."
+            )
+        return {**self._checks, **own} if own else self._checks
 
     def check(self, checks: Any) -> pd.DataFrame:
         """Replace the checks and apply them to all replies. Nothing is sent.
@@ -660,22 +682,18 @@ class Experiment:
             that a check itself raises are not raised here: they are in the column
             ``check_error``.
         """
-        new = read_checks(checks)
-        taken = [*COLUMNS, *LAST_COLUMNS, *_OF_SUMMARY]
-        for name in new:
-            own = [name, *(f"{name}_{part}" for part in (*CHECK_COLUMNS, "n", "passed", "rate"))]
-            if clash := set(own) & set(taken):
-                raise ValueError(
-                    f"A check cannot be called {name!r}: the results or their summary have another column {min(clash)!r}. "
-                    "Give it another name."
-                )
-            taken += own
+        self.use_checks(read_checks(checks))
+        return self.results
+
+    def use_checks(self, new: dict[str, Check]) -> None:
+        """As `check`, for checks that are read, without the results."""
+        require_names([*new, *self.input_set.own])
         unchanged = {name for name, check in new.items() if self._checks.get(name, check) == check}
+        unchanged |= self.input_set.own.keys()
         self._checks = new
         for answer in self.all_answers:
             self.judge_again(answer, unchanged)
         self.notify()
-        return self.results
 
     def price(self, prices: Any) -> None:
         """Compute the cost of the replies so far with these prices. Nothing is sent.
@@ -698,7 +716,7 @@ class Experiment:
         table = price_table(prices)
         if table is None:
             return
-        unchanged = {name for name, check in self._checks.items() if not check.reads("cost")}
+        unchanged = {name for name, check in self.all_checks.items() if not check.reads("cost")}
         answers = self.all_answers
         for answer in answers:
             cost = answer.cost_by(table)
@@ -711,7 +729,7 @@ class Experiment:
     def judge_again(self, answer: Answer, unchanged: Set[str]) -> None:
         """Apply the checks, except those whose verdicts are `unchanged`."""
         answer.verdicts = {name: verdict for name, verdict in answer.verdicts.items() if name in unchanged}
-        answer.judge(self._checks.values())
+        answer.judge(self.all_checks.values())
 
     # Answers
 
@@ -820,7 +838,7 @@ class Experiment:
 
     def frame(self, answers: Iterable[Answer]) -> pd.DataFrame:
         """These answers as a frame, with a column per check."""
-        return to_frame(list(answers), list(self._checks))
+        return to_frame(list(answers), list(self.all_checks))
 
     def summary(self) -> pd.DataFrame:
         """One row per variant: counts, pass rates and latencies.
@@ -832,7 +850,7 @@ class Experiment:
             ``answered``, ``failed``, for each check ``…_n``, ``…_passed`` and
             ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
         """
-        return statistics.summarise(self.results, list(self._checks))
+        return statistics.summarise(self.results, list(self.all_checks))
 
     def compare_variants(
         self, baseline: str | Variant | None = None, *, metrics: str | Iterable[str] | None = None
@@ -866,7 +884,7 @@ class Experiment:
         if baseline is None and not self.variants:
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
         first = next(iter(self.variants)) if baseline is None else self.variant(baseline).name
-        return statistics.compare_variants(self.results, list(self._checks), first, metrics)
+        return statistics.compare_variants(self.results, list(self.all_checks), first, metrics)
 
     def decision(self, variant: Variant) -> tuple[str, bool]:
         """What the comparison says of a configuration, and whether it leaves it open.
@@ -884,7 +902,7 @@ class Experiment:
 
         See `agentbook.evaluation.statistics.chart`.
         """
-        return statistics.chart(self.results, list(self._checks))
+        return statistics.chart(self.results, list(self.all_checks))
 
     def copy(self) -> Experiment:
         """A copy to read while another thread keeps changing this one."""
@@ -899,37 +917,21 @@ class Experiment:
 
     def _assign(self, other: Experiment) -> None:
         self.input_set, self._checks = other.input_set.copy(), dict(other._checks)
-        self.repeats = other.repeats
+        self.repeats, self.default_judge = other.repeats, other.default_judge
         self._variants, self.earlier = dict(other._variants), dict(other.earlier)
         # Verdicts change in place.
         answers = dict(other.answered)
         self.answered = {key: replace(each, verdicts=dict(each.verdicts)) for key, each in answers.items()}
 
-    # Data
 
-    def as_data(self) -> dict[str, Any]:
-        """The experiment as plain data, ready for JSON."""
-        return {
-            "variants": [variant.as_data() for variant in self.variants.values()],
-            "inputs": list(self.inputs),
-            "repeats": self.repeats,
-            "rows": self.input_set.as_data(),
-            "checks": [to_data(check) for check in self._checks.values()],
-            "answers": [answer.as_data() for answer in self.answered.values() if answer.status != "asking"],
-            "revisions": {name: [each.as_data() for each in revisions] for name, revisions in self.earlier.items()},
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Experiment:
-        """The experiment that `as_data` wrote."""
-        experiment = cls()
-        for variant in data["variants"]:
-            experiment.add_variant(Variant.from_data(variant))
-        experiment._checks = {str(check.name): check for check in map(from_data, data["checks"])}
-        experiment.inputs = [str(text) for text in data["inputs"]]
-        experiment.input_set.restore(data.get("rows", []))
-        experiment.repeats = whole_number(data.get("repeats", 1), "The number of repeats", low=1)
-        experiment.answered = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
-        for name, revisions in (data.get("revisions") or {}).items():
-            experiment.earlier[name] = list(map(Revision.from_data, revisions))
-        return experiment
+def require_names(names: Iterable[str]) -> None:
+    """Raise a ValueError if a check cannot have its name, as it is that of a column."""
+    taken = [*COLUMNS, *LAST_COLUMNS, *_OF_SUMMARY]
+    for name in names:
+        own = [name, *(f"{name}_{part}" for part in (*CHECK_COLUMNS, "n", "passed", "rate"))]
+        if clash := set(own) & set(taken):
+            raise ValueError(
+                f"A check cannot be called {name!r}: the results or their summary have another column {min(clash)!r}. "
+                "Give it another name."
+            )
+        taken += own

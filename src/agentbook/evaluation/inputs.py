@@ -10,20 +10,20 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from .._masking import mask_text
 from .._text import check_text, clip
 from ..client import is_uuid
+from .check import OWN, Check
+from .check import named as named_check
 from .conversations import SimulatedUser, read_messages
-from .template import fill, is_template, names_in, protected
+from .template import fill, protected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,7 @@ Row = Mapping[str, Any]
 # The form has one input per line; it shows a line break within an input as this
 # character.
 BREAK = "⏎"
+OWN_COLUMN = "own check"  # of checks that an input has of its own, if they have no names
 NEXT = "\n→ "  # between the messages of a conversation, in its name
 # Columns whose texts are inputs: in a table of inputs, and in `ab.turns(texts=True)`.
 INPUT, PROMPT = "input", "prompt"
@@ -70,6 +71,8 @@ class Input:
         Further messages of a conversation, sent in the same session after each reply.
     user : SimulatedUser or None
         Writes all messages; `message` is what it is told.
+    checks : tuple of Check
+        Of its replies only, besides those of the lab.
     times : int
         How often it was passed. A run asks it once for each of its repeats.
     """
@@ -81,6 +84,7 @@ class Input:
     masked: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
     user: SimulatedUser | None = None
+    checks: tuple[Check, ...] = ()
     times: int = field(default=1, compare=False)
 
     @property
@@ -88,12 +92,10 @@ class Input:
         """Whether it is more than one message."""
         return bool(self.then) or self.user is not None
 
-    def as_data(self) -> dict[str, Any]:
-        """The input as plain data, ready for JSON."""
-        data: dict[str, Any] = {"text": self.text, "message": self.message, "row": dict(self.row)}
-        data |= {"origin": dict(self.origin), "masked": list(self.masked)} if self.origin or self.masked else {}
-        data |= {"then": list(self.then)} if self.then else {}
-        return data | ({"user": asdict(self.user)} if self.user is not None else {})
+    @property
+    def label(self) -> str:
+        """What tables call it if no other input is like it."""
+        return NEXT.join([self.message.strip(), *self.then]) or "(no text)"
 
 
 class InputSet:
@@ -103,11 +105,17 @@ class InputSet:
     ----------
     texts : list of str
         Their names in tables. Texts without a row may be added.
+    own : dict of str to Check
+        By name: the checks that inputs have of their own.
+    source : object
+        Where they were read, as long as they are the same: for `file.lab_data`.
     """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._inputs: dict[str, Input] = {}
+        self.own: dict[str, Check] = {}
+        self.source: Any = None
 
     def find(self, text: str) -> Input:
         """The input that tables call `text`.
@@ -137,8 +145,7 @@ class InputSet:
         if inputs is None and rows is None:
             filled = [self.find(text) for text in self.texts]
         else:
-            prompts = (f"{variant.system_prompt or ''}\n{variant.description or ''}" for variant in variants)
-            filled = combine(inputs, rows, names_in("\n".join(prompts)), mask=mask)
+            filled = combine(inputs, rows, [name for variant in variants for name in variant.names], mask=mask)
         for variant in variants:
             for each in filled:
                 variant.filled(each.row)
@@ -147,7 +154,8 @@ class InputSet:
     def use(self, inputs: Iterable[Input]) -> None:
         """Replace the inputs with these."""
         self._inputs = {each.text: each for each in inputs}
-        self.texts = list(self._inputs)
+        self.texts, self.source = list(self._inputs), None
+        self._collect()
 
     def add(self, inputs: Iterable[Input | str]) -> None:
         """Add inputs; one that is there already stays as it is.
@@ -159,21 +167,24 @@ class InputSet:
             self._inputs.setdefault(each.text, each)
             if each.text not in self.texts:
                 self.texts.append(each.text)
+        self.source = None
+        self._collect()
+
+    def _collect(self) -> None:
+        found: dict[str, dict[str, Check]] = {}
+        for each in self._inputs.values():
+            columns = numbered(OWN_COLUMN, "{} {}")
+            for check in each.checks:
+                name = next(columns) if check == named_check(replace(check, name=None)) else str(check.name)
+                found.setdefault(name, {})[each.text] = check
+        self.own = {name: Check(OWN, checks, name=name) for name, checks in found.items()}
 
     def copy(self) -> InputSet:
         """A copy; the inputs themselves do not change."""
         copy = InputSet()
         copy.texts, copy._inputs = list(self.texts), dict(self._inputs)
+        copy.own, copy.source = self.own, self.source
         return copy
-
-    def as_data(self) -> list[dict[str, Any]]:
-        """The inputs that are more than a text, as plain data, ready for JSON."""
-        inputs = (self._inputs[text] for text in self.texts if text in self._inputs)
-        return [each.as_data() for each in inputs if each != Input(each.text, each.text) or is_template(each.text)]
-
-    def restore(self, data: Sequence[Mapping[str, Any]]) -> None:
-        """Read what `as_data` wrote."""
-        self._inputs = {each.text: each for each in msgspec.convert(data, list[Input])}
 
 
 def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: bool = True) -> list[Input]:
@@ -227,7 +238,7 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
         for item in inputs:
             is_talk = isinstance(item, list | tuple)
             made += [talk(item, row) for row in table] if is_talk else combine([item], rows, names, mask=mask)
-        return _once(made)
+        return named(made, names)
     else:
         table = [{}] if rows is None else _records(rows)
         are_turns = bool(table) and {PROMPT, "session_id"} <= table[0].keys()
@@ -235,8 +246,8 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
             table = [mask_row(row) for row in table]
         pairs = [(fill(text, row, f"The input {clip(text, 40)!r}"), row) for text in _texts(inputs) for row in table]
         if are_turns:  # equal questions once, whatever was replied
-            return _named(pairs, names, lambda row: [row.get(name) for name in names])
-    return _named(pairs, names)
+            return _of_pairs(pairs, names, lambda each: (each.message, repr([each.row.get(name) for name in names])))
+    return _of_pairs(pairs, names)
 
 
 def talk(messages: Iterable[Any], row: Row | None = None, **others: Any) -> Input:
@@ -244,11 +255,11 @@ def talk(messages: Iterable[Any], row: Row | None = None, **others: Any) -> Inpu
 
     Examples
     --------
-    >>> talk(["I want {{what}}.", "Now."], {"what": "tea"}).then
-    ('Now.',)
+    >>> talk(["I want {{what}}.", "Now."], {"what": "tea"}).message
+    'I want tea.'
     """
     first, *then = (fill(text, row or {}, f"The message {clip(text, 40)!r}") for text in read_messages(messages))
-    return Input(NEXT.join([first, *then]), first, row or {}, then=tuple(then), **others)
+    return Input("", first, row or {}, then=tuple(then), **others)
 
 
 def read_turns(turns: Any, *, mask: bool = True) -> list[Input]:
@@ -292,7 +303,7 @@ def read_conversation(turns: Any, *, mask: bool = True) -> Input:
     origin = {name: str(plain_value(first[name])) for name in ORIGIN if first.get(name) not in (None, "")}
     masked = tuple(dict.fromkeys(name for _, names in cleaned for name in names))
     made = talk([protected(text) for text, _ in cleaned])
-    return replace(made, origin=origin, masked=masked)
+    return replace(made, text=made.label, origin=origin, masked=masked)
 
 
 def _holds_turns(inputs: Any) -> bool:
@@ -302,50 +313,55 @@ def _holds_turns(inputs: Any) -> bool:
     return not _is_table(inputs) and any(are_turns)
 
 
-def distinct(pairs: Sequence[tuple[str, Row]]) -> list[Input]:
-    """An input for each message and row; those with the same message get other names.
+def _of_pairs(
+    pairs: Iterable[tuple[str, Row]], names: Sequence[str], identify: Callable[[Input], Any] | None = None
+) -> list[Input]:
+    made = [Input("", message.strip(), row) for message, row in pairs if message.strip()]
+    if not made:
+        raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
+    return named(made, names, identify or _identity)
+
+
+def _identity(each: Input) -> Any:
+    return each.label, repr(dict(each.row)), each.user, repr(each.checks)
+
+
+def named(
+    inputs: Iterable[Input], names: Sequence[str] = (), identify: Callable[[Input], Any] = _identity
+) -> list[Input]:
+    """Inputs with different names; repetitions are one input, and counted.
+
+    Parameters
+    ----------
+    inputs : iterable of Input
+        One without a name gets its label, and what tells it from others with it.
+    names : sequence of str
+        The columns that prompts name.
+    identify : callable
+        What is equal of equal inputs.
 
     Examples
     --------
-    >>> pairs = [("Why?", {"a": 1}), ("Why?", {"a": 2}), ("How?", {})]
-    >>> [each.text for each in distinct(pairs)]
+    >>> why, how = (Input("", "Why?", {"a": n}) for n in (1, 2))
+    >>> [each.text for each in named([why, how, Input("", "How?")])]
     ['Why? [a: 1]', 'Why? [a: 2]', 'How?']
     """
+    found: dict[Any, Input] = {}
+    for each in inputs:
+        key = (each.text, identify(each))
+        before = found.get(key)
+        found[key] = each if before is None else replace(before, times=before.times + each.times)
     rows: dict[str, list[Row]] = {}
-    for message, row in pairs:
-        rows.setdefault(message, []).append(row)
-    inputs: dict[str, Input] = {}
-    for message, row in pairs:
-        others = rows[message]
-        names = [name for name in row if any(other.get(name) != row[name] for other in others)]
-        first = message.strip() or "(no text)"
-        label = f"{first} [{_described(row, names)}]" if names else first
-        text = next(each for each in numbered(label) if each not in inputs)
-        inputs[text] = Input(text, message, row)
-    return list(inputs.values())
-
-
-def _named(
-    pairs: Iterable[tuple[str, Row]], names: Sequence[str], distinguish: Callable[[Row], Any] = lambda row: dict(row)
-) -> list[Input]:
-    """Inputs with different names; repetitions are counted."""
-    found: dict[tuple[str, str], list[tuple[str, Row]]] = {}
-    for message, row in pairs:
-        if message.strip():
-            found.setdefault((message, repr(distinguish(row))), []).append((message.strip(), row))
-    if not found:
-        raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
-    rows: dict[str, list[Row]] = {}
-    for message, row in (group[0] for group in found.values()):
-        rows.setdefault(message, []).append(row)
-    shown = {message: _telling(each, names) for message, each in rows.items()}
-    inputs: dict[str, Input] = {}
-    for group in found.values():
-        message, row = group[0]
-        label = f"{message} [{_described(row, shown[message])}]" if shown[message] else message
-        text = next(each for each in numbered(label) if each not in inputs)
-        inputs[text] = Input(text, message, row, times=len(group))
-    return list(inputs.values())
+    for each in found.values():
+        rows.setdefault(each.text or each.label, []).append(each.row)
+    shown = {label: _telling(each, names) for label, each in rows.items()}
+    made: dict[str, Input] = {}
+    for each in found.values():
+        label = each.text or each.label
+        label = f"{label} [{_described(each.row, shown[label])}]" if shown[label] and not each.text else label
+        text = next(name for name in numbered(label) if name not in made)
+        made[text] = replace(each, text=text)
+    return list(made.values())
 
 
 def _telling(rows: Sequence[Row], names: Sequence[str]) -> Sequence[str]:
@@ -354,15 +370,6 @@ def _telling(rows: Sequence[Row], names: Sequence[str]) -> Sequence[str]:
         return names if len(rows) > 1 else ()
     columns = dict.fromkeys(name for row in rows for name in row)
     return [name for name in columns if any(row.get(name) != rows[0].get(name) for row in rows)]
-
-
-def _once(inputs: Iterable[Input]) -> list[Input]:
-    """The inputs, those of the same name once; repetitions are counted."""
-    found: dict[str, Input] = {}
-    for each in inputs:
-        before = found.get(each.text)
-        found[each.text] = each if before is None else replace(before, times=before.times + each.times)
-    return list(found.values())
 
 
 def _described(row: Row, names: Sequence[str]) -> str:
@@ -637,6 +644,10 @@ def _turn_records(turns: Any) -> Iterable[Mapping[str, Any]]:
 def plain_value(value: Any) -> Any:
     """A value of a table as JSON has it."""
     item = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    if isinstance(item, Mapping):
+        return {str(name): plain_value(each) for name, each in item.items()}
+    if isinstance(item, list | tuple):
+        return [plain_value(each) for each in item]
     if item is None or item != item or type(item).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(item, date):  # and times

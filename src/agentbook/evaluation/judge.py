@@ -10,17 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._text import clip
 from ..api.errors import AgentbookError
-from . import lenient_json
 from .check import Check
-from .files import cells
-from .files.cells import parse_chat
-from .javascript import to_json, to_text
-from .model import CaseError, Grade, Reply, Services, Undecided, transcript
+from .model import Grade, Reply, Services, Undecided, transcript
 from .template import fill
 
 PROMPT = """You are grading what an agent replied by one criterion. What people asked stands between <question> and \
@@ -43,6 +38,9 @@ _VERDICTS = {word: verdict for verdict, words in ((True, "true yes pass passed y
 _MARK = re.compile(r"<(?=\s*/?\s*(?:question|reply|reference|criterion|message|think)\b)", re.IGNORECASE)
 # What a judge wrote before its answer: all thoughts, also those that it did not end.
 _THOUGHTS = re.compile(r"\A.*</think>|<think>.*\Z", re.DOTALL)
+_BEGIN = re.compile(r'\{\s*+["}]')
+_MAX_FAILURES = 1000  # of what begins as an object and is none; such a text is hostile
+_READ = 200_000  # the characters at the end of a text in which objects are looked for
 
 
 def fingerprint(prompt: str = PROMPT) -> str:
@@ -56,21 +54,19 @@ def fingerprint(prompt: str = PROMPT) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:8]
 
 
-def render_message(rubric: Any, reply: Reply, prompt: Any = None, env: Iterable[str] = ()) -> str:
+def render_message(rubric: str, reply: Reply, prompt: str | None = None) -> str:
     """The message to a judge.
 
     Parameters
     ----------
-    rubric : str or object
+    rubric : str
         The criterion.
     reply : Reply
         The reply to judge, with the question and what came before.
-    prompt : str or object, optional
-        A prompt to use instead of `PROMPT`; a chat becomes one message. It names the
-        reply as ``output``, the question as ``input`` and the criterion as ``rubric``,
-        and the columns of the input.
-    env : iterable of str
-        Variables of the environment that the prompt may use.
+    prompt : str, optional
+        A prompt to use instead of `PROMPT`. It names the reply as ``output``, the
+        question as ``input`` and the criterion as ``rubric``, and the columns of the
+        input.
 
     Examples
     --------
@@ -78,7 +74,6 @@ def render_message(rubric: Any, reply: Reply, prompt: Any = None, env: Iterable[
     >>> "<question>\\nHi\\n</question>\\n\\n<reply>\\nHello.\\n</reply>" in message
     True
     """
-    criterion = rubric if isinstance(rubric, str) else to_json(rubric)
     if prompt is None:
         turns = [*reply.before, *(reply.turns or [reply])]
         parts = [
@@ -87,14 +82,10 @@ def render_message(rubric: Any, reply: Reply, prompt: Any = None, env: Iterable[
             for name, text in (("question", turn.prompt), ("reply", turn.text))
             if text.strip() or name == "reply"
         ]
-        return fill(PROMPT, {"output": "\n\n".join(parts), "rubric": criterion})
+        return fill(PROMPT, {"output": "\n\n".join(parts), "rubric": rubric})
     # Columns may have these names, too: a data set with an old reply, for example.
     data = {**reply.values, "input": reply.prompt, "output": transcript(reply.turns) or reply.text}
-    literals = {
-        name: escape_marks(to_json(value) if isinstance(value, Mapping) else value) for name, value in data.items()
-    }
-    template = prompt if isinstance(prompt, str) else to_json(prompt)
-    return flatten_chat(cells.render_text(template, {**literals, "rubric": criterion}, literal=True, env=env))
+    return fill(prompt, {**{name: escape_marks(value) for name, value in data.items()}, "rubric": rubric})
 
 
 def marked(name: str, text: str) -> str:
@@ -113,14 +104,6 @@ def escape_marks(text: Any) -> Any:
     return _MARK.sub(r"<\\", text) if isinstance(text, str) else text
 
 
-def flatten_chat(text: str) -> str:
-    """The messages of a chat in JSON or YAML, as one text."""
-    messages = parse_chat(text)
-    if not isinstance(messages, list) or not all(isinstance(each, dict) and "content" in each for each in messages):
-        return text
-    return "\n\n".join(to_text(each["content"]) for each in messages)
-
-
 def parse_judgement(text: str) -> tuple[bool, float | None, str]:
     """The verdict of a judge: whether it passes, its score if it gave one, its reason.
 
@@ -135,7 +118,7 @@ def parse_judgement(text: str) -> tuple[bool, float | None, str]:
     (False, None, 'No.')
     """
     data = last_object(text, "pass")
-    passed, score, reason = _VERDICTS.get(to_text(data["pass"]).strip().lower()), data.get("score"), data.get("reason")
+    passed, score, reason = _VERDICTS.get(str(data["pass"]).strip().lower()), data.get("score"), data.get("reason")
     if passed is None:
         raise ValueError(f"The judge did not say whether it passes: {clip(json.dumps(data['pass']), 200)}.")
     try:
@@ -144,7 +127,7 @@ def parse_judgement(text: str) -> tuple[bool, float | None, str]:
         number = -1.0
     if number is not None and not 0 <= number <= 1:
         raise ValueError(f"The score of the judge is no number from 0 to 1: {clip(json.dumps(score), 200)}.")
-    return passed, number, to_text(reason) if reason else ""
+    return passed, number, str(reason) if reason else ""
 
 
 def last_object(text: str, name: str) -> dict[str, Any]:
@@ -155,19 +138,37 @@ def last_object(text: str, name: str) -> dict[str, Any]:
     ValueError
         If there is none.
     """
-    objects = [each for each in lenient_json.find_objects(_THOUGHTS.sub("", text)) if name in each]
+    objects = [each for each in find_objects(_THOUGHTS.sub("", text)) if name in each]
     if not objects:
         raise ValueError(f"The judge did not say “{name}” in a JSON object: {text[:200]!r}.")
     last: dict[str, Any] = objects[-1]
     return last
 
 
+def find_objects(text: str) -> list[dict[str, Any]]:
+    """The JSON objects in a text, each of the outermost, in their order.
+
+    Examples
+    --------
+    >>> find_objects('So {it} is {"a": {"b": 1}}, and {"c": 2}.')
+    [{'a': {'b': 1}}, {'c': 2}]
+    """
+    text, decoder, found, failures, end = text[-_READ:], json.JSONDecoder(strict=False), [], 0, 0
+    while failures < _MAX_FAILURES and (begin := _BEGIN.search(text, end)):
+        try:
+            value, end = decoder.raw_decode(text, begin.start())
+            found.append(value)
+        except (ValueError, RecursionError):
+            failures, end = failures + 1, begin.start() + 1
+    return found
+
+
 def judge_reply(check: Check, rubric: Any, reply: Reply, services: Services) -> Grade:
     """The grade of an ``llm-rubric``; what cannot be read is undecided, negated too."""
     if services.ask_judge is None:
-        raise CaseError(f"{check.type} needs a judge: name an agent of the platform with --judge.")
-    message = render_message(rubric or "", reply, check.rubric_prompt, services.allowed.env)
+        raise Undecided(f"{check.type} needs a judge: name an agent of the platform with --judge.")
     try:
+        message = render_message(rubric or "", reply, check.rubric_prompt)
         passed, score, reason = parse_judgement(services.ask_judge(message, check.agent))
     except (ValueError, AgentbookError) as error:
         raise Undecided(str(error)) from error

@@ -21,7 +21,7 @@ from ..frames.analysis.embeddings import endpoint
 from ..frames.tabular import typed
 from . import asking
 from .asserts import NO_EMBEDDINGS, grade_check
-from .check import Check
+from .check import OWN, Check
 from .experiment import Answer, Experiment
 from .judge import PROMPT, escape_marks, fingerprint, last_object
 from .model import Grade, Reply, Services, transcript
@@ -208,10 +208,11 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
     experiment : Experiment
     judges : Judges
     """
+    checks = experiment.all_checks
     cells = [
         (answer, check)
         for answer in experiment.answers
-        for name, check in experiment.checks.items()
+        for name, check in checks.items()
         if not check.is_local
         and answer.reply is not None
         and ((verdict := answer.verdicts.get(name)) is None or verdict.error)
@@ -268,8 +269,9 @@ class Grader:
     async def grade(self, check: Check, reply: Reply) -> Grade:
         """The grade of a reply by a check that asks a judge."""
         result = await self.run(grade_check, check, reply, self._services)
-        if result.error is None and self.judges is not None:
-            result = replace(result, judge=await self.judges.describe_all(check))
+        asked = check.value.get(reply.input) if check.base == OWN else check
+        if asked is not None and asked.judges and result.error is None and self.judges is not None:
+            result = replace(result, judge=await self.judges.describe_all(asked))
         return result
 
     def ask(self, message: str, agent: str | None) -> str:

@@ -4,9 +4,7 @@ Some take longer than a lifetime on a short text, and nothing in this process ca
 a search or a validator. So they run in a child process, which ends itself at the limit
 and is started again when it is next needed.
 
-Patterns of evaluation files are JavaScript's. The package `regress` searches for them,
-but in whole characters, where JavaScript sees two for each one beyond U+FFFF. So the
-two are moved to U+E000–E7FF, whose own characters are private and rare.
+Patterns of Python and of JavaScript are both searched for: `regress` has the latter.
 """
 
 from __future__ import annotations
@@ -21,39 +19,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any, cast
 
 import jsonschema_rs
-import yaml
-
-from . import javascript
-from .files.source import YamlLoader
-from .model import CaseError
 
 LIMIT_S = 3.0
 MAX_MEMORY_MB = 512  # where the system can limit it
 _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
-# What `regress` would read differently: half a character, and `\\u` before no digits.
-_ESCAPE = re.compile(r"\\u([dD][89a-fA-F][0-9a-fA-F]{2})|(\\u)(?![0-9a-fA-F]{4})|\\[\s\S]")
-# A boundary that is repeated, which `regress` allows; a class has none.
-_BOUNDARY = re.compile(r"\[(?:\\[\s\S]|[^\]\\])*+\]|\\(?:[bB](?P<count>[*+?]|\{\d+(?:,\d*)?\})|[\s\S])")
-DRAFT_7 = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#")
-_KEYWORDS = frozenset(
-    (
-        *("$schema", "$id", "$ref", "$comment", "$defs", "definitions", "title", "description"),
-        *("default", "examples", "readOnly", "writeOnly", "nullable", "type", "enum", "const"),
-        *("multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength"),
-        *("minLength", "pattern", "format", "items", "additionalItems", "maxItems", "minItems"),
-        *("uniqueItems", "contains", "maxProperties", "minProperties", "required", "properties"),
-        *("patternProperties", "additionalProperties", "dependencies", "propertyNames", "if", "then"),
-        *("else", "allOf", "anyOf", "oneOf", "not", "contentEncoding", "contentMediaType"),
-    )
-)
-_SCHEMAS = ("additionalItems", "contains", "additionalProperties", "propertyNames", "if", "then", "else", "not")
-_LISTS = ("allOf", "anyOf", "oneOf")
-_MAPS = ("properties", "patternProperties", "definitions", "$defs")
-_HALVES = {unit: unit + 0x800 for unit in range(0xD800, 0xE000)}
 _CHILD = """
 import faulthandler, marshal, os, re, sys
 
@@ -69,7 +42,7 @@ def search_ecmascript(path, pattern, flags, text):
     except regress.RegressError as error:
         return str(error)
 
-def validate(path, draft, schema, value):
+def validate(path, schema, value):
     if path != sys.path:
         sys.path[:] = path
     import json, jsonschema_rs
@@ -82,9 +55,9 @@ def validate(path, draft, schema, value):
     # Within parts of a schema, a search that is given up would count as one that found
     # nothing. Here, the clock gives up.
     patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=2**31 - 1)
-    make = getattr(jsonschema_rs, draft)
+    made = jsonschema_rs.validator_for(json.loads(schema), retriever=refuse, pattern_options=patterns, **options)
     try:
-        make(json.loads(schema), retriever=refuse, pattern_options=patterns, **options).validate(json.loads(value))
+        made.validate(json.loads(value))
     except jsonschema_rs.ValidationError as error:
         if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded):
             raise MemoryError("a pattern of the schema needs too much of it") from None
@@ -145,22 +118,10 @@ def search_ecmascript(pattern: str, text: str, flags: str = "") -> bool:
     """
     if not flags and _SPECIAL.isdisjoint(pattern):
         return pattern in text
-    if any(match["count"] for match in _BOUNDARY.finditer(pattern)):
-        raise InvalidPattern("Nothing to repeat.")
-    found = _child.ask("search_ecmascript", _path(), _halved(_ESCAPE.sub(_escape, pattern)), flags, _halved(text))
+    found = _child.ask("search_ecmascript", _path(), pattern, flags, text)
     if isinstance(found, str):
         raise InvalidPattern(f"{found}.")
     return bool(found)
-
-
-def _escape(match: re.Match[str]) -> str:
-    if match[1]:
-        return f"\\u{int(match[1], 16) + 0x800:04x}"
-    return "u" if match[2] else match[0]
-
-
-def _halved(text: str) -> str:
-    return javascript.code_units(text).translate(_HALVES)
 
 
 def _path() -> list[str]:
@@ -186,7 +147,7 @@ def search(pattern: re.Pattern[str], text: str) -> bool:
     return found
 
 
-# JSON schemas, as promptfoo applies them: draft 7, strictly, with formats (Ajv)
+# JSON schemas
 
 
 def _refuse(address: str) -> Any:
@@ -197,67 +158,7 @@ def _refuse(address: str) -> Any:
 LIMITS: dict[str, Any] = {"retriever": _refuse, "pattern_options": jsonschema_rs.FancyRegexOptions()}
 
 
-def schema_errors(schema: Any, value: Any) -> str:
-    """Why a value does not conform to a schema; empty if it does.
-
-    Parameters
-    ----------
-    schema : mapping, bool or str
-        A string is YAML or JSON.
-    value : object
-
-    Raises
-    ------
-    CaseError
-        If the schema cannot be read.
-    SearchFailed
-
-    Examples
-    --------
-    >>> schema_errors({"type": "object", "required": ["answer"]}, {"answer": 1})
-    ''
-    >>> schema_errors("type: number", "1")
-    '"1" is not of type "number"'
-    """
-    if isinstance(schema, str):
-        try:
-            schema = yaml.load(schema, YamlLoader)  # noqa: S506 - a safe loader
-        except (yaml.YAMLError, ValueError) as error:
-            raise _invalid(str(error)) from error
-    if not isinstance(schema, Mapping | bool):
-        raise _invalid(f"it must be an object, not {javascript.to_json(schema)}.")
-    unknown = next(_unknown_keywords(schema), None)
-    if unknown is not None:
-        raise _invalid(f"unknown keyword {unknown!r}.")
-    draft = schema.get("$schema") if isinstance(schema, Mapping) else None
-    if draft is not None and draft not in DRAFT_7:
-        raise _invalid(f"{draft} is not draft 7.")
-    schema = dict(schema) if isinstance(schema, Mapping) else schema
-    try:
-        jsonschema_rs.Draft7Validator(schema, validate_formats=True, **LIMITS)
-    except (ValueError, jsonschema_rs.ValidationError) as problem:
-        raise _invalid(str(problem).splitlines()[0]) from problem
-    return schema_error("Draft7Validator", schema, value)
-
-
-def _invalid(reason: str) -> CaseError:
-    return CaseError(f"not a valid JSON schema: {reason}")
-
-
-def _unknown_keywords(schema: Any) -> Iterator[str]:
-    if not isinstance(schema, Mapping):
-        return
-    yield from (str(name) for name in schema if name not in _KEYWORDS)
-    parts = [schema[name] for name in _SCHEMAS if name in schema]
-    parts += [part for name in _LISTS for part in schema.get(name) or ()]
-    parts += [part for name in _MAPS for part in (schema.get(name) or {}).values()]
-    items = schema.get("items")
-    parts += items if isinstance(items, list) else [items]
-    for part in parts:
-        yield from _unknown_keywords(part)
-
-
-def schema_error(draft: str, schema: Mapping[str, Any] | bool, value: Any) -> str:
+def schema_error(schema: Mapping[str, Any], value: Any) -> str:
     """Why a value does not conform to a schema; empty if it does.
 
     Formats are checked. One that JSON Schema does not define, such as int32, is not.
@@ -265,18 +166,21 @@ def schema_error(draft: str, schema: Mapping[str, Any] | bool, value: Any) -> st
 
     Parameters
     ----------
-    draft : str
-        The function of `jsonschema_rs` that makes the validator.
-    schema : mapping or bool
-        One that this function accepts.
+    schema : mapping
+        One that `jsonschema_rs` accepts.
     value : object
 
     Raises
     ------
     SearchFailed
         If it takes longer than `LIMIT_S`.
+
+    Examples
+    --------
+    >>> schema_error({"type": "number"}, "1")
+    '"1" is not of type "number"'
     """
-    error: str = _child.ask("validate", _path(), draft, json.dumps(_with_null(schema)), json.dumps(value))
+    error: str = _child.ask("validate", _path(), json.dumps(_with_null(schema)), json.dumps(value))
     return error
 
 

@@ -26,7 +26,7 @@ from ..api.endpoints.sessions import START
 from ..api.errors import AgentbookError, ApiError, Conflict, NotFound, NotOffered, OutcomeUnknown
 from ..client import get_agent
 from ..events.turns import moment_of
-from .files.source import ConfigError
+from .source import ConfigError
 from .variant import MODES, PARAMETERS, SETTINGS, Variant, format_settings
 
 if TYPE_CHECKING:

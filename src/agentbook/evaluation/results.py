@@ -1,4 +1,4 @@
-"""The results of an evaluation: one row per cell, as JSON, a page and JUnit XML.
+"""The results of a lab file: a row per question, as JSON, a page and JUnit XML.
 
 The HTML page has no scripts, and failures first and open. Continuous-integration
 systems show the XML.
@@ -6,176 +6,178 @@ systems show the XML.
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
 from .._text import clip, visible
 from ..events.turns import how_incomplete
-from .check import check_data
-from .files.cells import Cell
+from .experiment import Answer, pending
 from .model import Grade
-from .statistics import compare_variants, describe
-from .template import literal_of
+from .statistics import VERDICTS, describe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .lab import Lab
+    from .run import Plan
 
 _ORDER = {"error": 0, "failed": 1, "passed": 2}
-
+_NOT_SENT = "The question was not sent."
+_OF_ANSWER = ("reply", "latency_s", "cost", "session_id", "version", "model", "tokens", "finish_reason")
 
 # Characters that XML 1.0 cannot contain.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+def status_of(answer: Answer, checks: Sequence[str]) -> str:
+    """passed, failed, or error: there is no reply, or a check could not decide."""
+    if answer.status != "answered":
+        return "error"
+    passed = answer.passed(checks)
+    is_open = passed is None and any(pending(answer.verdicts.get(name)) for name in checks)
+    return "error" if is_open else "failed" if passed is False else "passed"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cell: its question, its reply and its grade.
+    """One question: its reply and its grades.
 
     Attributes
     ----------
-    cell : Cell
-    message : str
-        The rendered prompt.
-    reply : str or None
-        None if the agent did not answer; `error` says why.
-    grade : Grade
-    latency_s : float or None
-        Seconds.
-    session_id, version : str or None
-        The session of the question, and the version of the agent that answered.
-    cost : float or None
-        In the currency of the prices; None if it is not known.
-    finish_reason : str or None
-        Why the model stopped writing, such as ``"length"``; None if it is not known.
+    answer : Answer
+    checks : sequence of str
+        Names of the checks.
     """
 
-    cell: Cell
-    message: str
-    reply: str | None
-    grade: Grade
-    latency_s: float | None = None
-    session_id: str | None = None
-    version: str | None = None
-    cost: float | None = None
-    finish_reason: str | None = None
+    answer: Answer
+    checks: Sequence[str] = ()
 
     @property
     def title(self) -> str:
-        """What people call the case: its description, or its values."""
-        case = self.cell.case
-        values = ", ".join(
-            f"{name}={' '.join(str(literal_of(value)).split())[:60]}" for name, value in case.vars.items()
-        )
-        return clip(" – ".join(filter(None, (case.description, values))) or f"case {self.cell.number + 1}", 160)
+        """What people call the question."""
+        repeat = f" (repeat {self.answer.repeat})" if self.answer.repeat > 1 else ""
+        return f"{clip(' '.join(self.answer.input.split()), 160)}{repeat}"
 
     @property
     def status(self) -> str:
         """passed, failed or error."""
-        return "error" if self.grade.error is not None else "passed" if self.grade.passed else "failed"
+        return status_of(self.answer, self.checks)
+
+    @property
+    def reply(self) -> str | None:
+        """The reply; None if there is none."""
+        return self.answer.reply
+
+    @property
+    def grades(self) -> dict[str, Grade]:
+        """The grades of the checks that apply, by name."""
+        found = {name: self.answer.verdicts.get(name, Grade.undecided(_NOT_SENT)) for name in self.checks}
+        return {name: grade for name, grade in found.items() if grade.passed is not None or grade.error is not None}
+
+    @property
+    def reason(self) -> str:
+        """Why it did not pass; empty if it did."""
+        if self.answer.status != "answered":
+            return self.answer.reason or _NOT_SENT
+        bad = ((name, each) for name, each in self.grades.items() if not each.passed)
+        return "; ".join(
+            f"{name}: {each.error or each.reason}" if each.error or each.reason else name for name, each in bad
+        )
 
     def as_data(self) -> dict[str, Any]:
-        """The row in promptfoo's format, as far as it has the same fields."""
-        grade, case = self.grade, self.cell.case
+        """The row as plain data, ready for JSON."""
+        answer = self.answer
         return {
-            "testIdx": self.cell.number,
-            "promptIdx": self.cell.prompt_number,
-            "vars": dict(case.vars),
-            "prompt": {"raw": self.message, "label": self.cell.prompt.label},
-            "response": {"output": self.reply, **({"finishReason": self.finish_reason} if self.finish_reason else {})},
-            "latencyMs": None if self.latency_s is None else round(self.latency_s * 1000),
-            "cost": self.cost,
-            "success": grade.passed is True,
-            "score": grade.score,
-            "namedScores": dict(grade.metrics),
-            "failureReason": {"passed": 0, "failed": 1, "error": 2}[self.status],
-            "error": grade.error or (None if grade.passed else grade.reason),
-            "sessionId": self.session_id,
-            "version": self.version,
-            "gradingResult": {
-                "pass": grade.passed,
-                "score": grade.score,
-                "reason": grade.reason,
-                "componentResults": [
-                    {
-                        "pass": part.passed,
-                        "score": part.points,
-                        "reason": part.reason,
-                        "assertion": part.check and check_data(part.check),
-                    }
-                    for part in flatten(grade.parts)
-                ],
-            },
+            **{"variant": answer.variant, "input": answer.input, "repeat": answer.repeat, "message": answer.question},
+            **{"values": dict(answer.row), "status": self.status, "reason": self.reason or None},
+            **{name: getattr(answer, name) for name in _OF_ANSWER},
+            "turns": [{"message": turn.prompt, "reply": turn.text} for turn in answer.turns],
+            "checks": {name: grade.as_data() for name, grade in self.grades.items()},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The rows of an evaluation, case by case.
+    """The rows of an evaluation, variant by variant.
 
     Attributes
     ----------
     rows : sequence of Row
-    description : str or None
-        The file's description.
+    title : str
     facts : mapping of str to str
-        The agent, the judge and the like.
+        The agent, the judges and the like.
+    baseline : str or None
+        The variant with which the others are compared.
+    comparison : DataFrame or None
+        As `PromptLab.compare_variants`; None with one variant.
+    is_worse : bool
+        Whether a variant passes less often than the baseline, beyond noise.
     """
 
     rows: Sequence[Row]
-    description: str | None = None
+    title: str = "Evaluation"
     facts: Mapping[str, str] = field(default_factory=dict)
+    baseline: str | None = None
+    comparison: pd.DataFrame | None = None
+    is_worse: bool = False
+
+    @classmethod
+    def of(cls, lab: Lab, plan: Plan, against: str | None = None) -> Results:
+        """The results of a lab's run."""
+        checks, answers = list(lab.all_checks), lab.answers_by_key
+        rows = [Row(answers.get(key) or Answer(*key, status="stopped"), checks) for key in plan.keys]
+        baseline, comparison, is_worse = against or next(iter(lab.variants)), None, False
+        if len(lab.variants) > 1:
+            comparison = lab.compare_variants(baseline)
+            if checks:
+                passed = lab.compare_variants(baseline, metrics="passed")
+                is_worse = bool((passed["verdict"] == VERDICTS[1]).any())
+        judges = {grade.judge for row in rows for grade in row.grades.values() if grade.judge}
+        known = {**lab.place, "judge": "; ".join(sorted(judges)) or None, "run": lab.run_id}
+        facts = {name: each for name, each in known.items() if each is not None}
+        return cls(rows, lab.path.stem if lab.path else "Evaluation", facts, baseline, comparison, is_worse)
 
     def count(self, status: str) -> int:
-        """The number of cells with this status."""
+        """The number of rows with this status."""
         return sum(row.status == status for row in self.rows)
 
     @property
     def pass_rate(self) -> float:
-        """The share of cells that passed; errors count as failed. 1 without cells."""
+        """The share of rows that passed; errors count as failed. 1 without rows."""
         return self.count("passed") / len(self.rows) if self.rows else 1.0
 
     @property
     def failures(self) -> list[Row]:
-        """The cells that failed or could not be graded."""
+        """The rows that failed or could not be graded."""
         return [row for row in self.rows if row.status != "passed"]
 
-    def by_prompt(self) -> dict[str, list[Row]]:
-        """The rows of each prompt, by its label."""
+    def by_variant(self) -> dict[str, list[Row]]:
+        """The rows of each variant, by its name."""
         groups: dict[str, list[Row]] = {}
         for row in self.rows:
-            groups.setdefault(row.cell.prompt.label, []).append(row)
+            groups.setdefault(row.answer.variant, []).append(row)
         return groups
 
     def verdict(self) -> list[str]:
-        """What the comparison of the prompts with the first one shows, in sentences."""
-        import pandas as pd
-
-        names = list(self.by_prompt())
-        if len(names) < 2:
-            return []
-        cells = [
-            {
-                "variant": row.cell.prompt.label, "input": row.cell.number, "run_at": None, "latency_s": row.latency_s,
-                "status": "answered", "passed": None if row.grade.error is not None else row.grade.passed,
-            }
-            for row in self.rows
-        ]  # fmt: skip
-        return describe(compare_variants(pd.DataFrame(cells, dtype=object), ["passed"], names[0]), names[0])
+        """What the comparison of the variants shows, in sentences."""
+        return [] if self.comparison is None else describe(self.comparison, str(self.baseline))
 
     def as_data(self) -> dict[str, Any]:
-        """The results in promptfoo's format, as far as it has the same fields."""
-        rows = [row.as_data() for row in self.rows]
-        stats = {"successes": self.count("passed"), "failures": self.count("failed"), "errors": self.count("error")}
-        results = {"version": 3, "results": rows, "stats": stats}
-        return {"results": results, "metadata": {"description": self.description, **self.facts}}
-
-
-def flatten(parts: Iterable[Grade]) -> list[Grade]:
-    """Grades, each followed by its parts."""
-    return [each for part in parts for each in (part, *flatten(part.parts))]
+        """The results as plain data, ready for JSON."""
+        comparison = [] if self.comparison is None else json.loads(self.comparison.to_json(orient="records"))
+        counts = {status: self.count(status) for status in _ORDER}
+        return {
+            **self.facts,
+            **{"title": self.title, "pass_rate": self.pass_rate, **counts, "verdict": self.verdict()},
+            **{"baseline": self.baseline, "comparison": comparison, "results": [row.as_data() for row in self.rows]},
+        }
 
 
 # The page
@@ -190,12 +192,11 @@ def html_report(results: Results) -> str:
     True
     """
     page = jinja2.Environment(autoescape=True, finalize=_shown)
-    page.globals |= {"clip": clip, "flatten": flatten, "how_incomplete": how_incomplete}
+    page.globals |= {"clip": clip, "how_incomplete": how_incomplete}
     return page.from_string(files(__package__).joinpath("results.html").read_text("utf-8")).render(
-        title=results.description or "Evaluation",
         results=results,
-        prompts={
-            label: sorted(rows, key=lambda row: _ORDER[row.status]) for label, rows in results.by_prompt().items()
+        variants={
+            label: sorted(rows, key=lambda row: _ORDER[row.status]) for label, rows in results.by_variant().items()
         },
     )
 
@@ -237,20 +238,13 @@ def junit(name: str, suites: Mapping[str, Sequence[Case]]) -> str:
 
 
 def junit_xml(results: Results) -> str:
-    """A suite per prompt and a case per cell, with the reasons for failures."""
-    suites = {label: [_case(row) for row in rows] for label, rows in results.by_prompt().items()}
-    return junit(results.description or "agentbook eval", suites)
+    """A suite per variant and a case per question, with the reasons for failures."""
+    return junit(results.title, {label: list(map(_case, rows)) for label, rows in results.by_variant().items()})
 
 
 def _case(row: Row) -> Case:
-    repeat = f" (repeat {row.cell.repeat})" if row.cell.repeat > 1 else ""
-    parts = [f"{part.check.label}: {part.reason}" for part in row.grade.parts if part.check and not part.passed]
     return Case(
-        f"{row.title}{repeat}",
-        row.status,
-        row.grade.error or row.grade.reason or "",
-        "\n".join([*parts, "", "Reply:", row.reply or "none"]),
-        row.latency_s,
+        row.title, row.status, row.reason, f"{row.reason}\n\nReply:\n{row.reply or 'none'}", row.answer.latency_s
     )
 
 

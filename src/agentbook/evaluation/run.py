@@ -31,6 +31,7 @@ from ..frames.analysis.turn_details import numbers_of, sum_usage
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
 from .experiment import Answer, Experiment, Key
+from .inputs import Input
 from .model import Reply, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant, changed
@@ -193,8 +194,8 @@ class Plan:
     rounds : sequence of sequence of Key
         The questions input by input, to each variant that gets it.
     options : Options
-    scripts : mapping of str to Script
-        Of conversations that depend on more than their input, by its name.
+    inputs : mapping of str to Input
+        By name.
     judgements : int
         Number of judgements that each answer needs.
     notes : sequence of str
@@ -204,7 +205,7 @@ class Plan:
     variants: Sequence[Variant]
     rounds: Sequence[Sequence[Key]]
     options: Options = field(default_factory=Options)
-    scripts: Mapping[str, Script] = field(default_factory=dict)
+    inputs: Mapping[str, Input] = field(default_factory=dict)
     judgements: int = 0
     notes: Sequence[str] = ()
 
@@ -547,8 +548,6 @@ class Run:
     def _script(self, key: Key) -> Script | None:
         """What a conversation says; None for a single question."""
         source = self.experiment.input_set.find(key[1])
-        if source.text in self.plan.scripts:
-            return self.plan.scripts[source.text]
         if source.user is not None:
             return simulated(source.user, self._ask_user)
         return scripted([source.message, *source.then]) if source.then else None
@@ -625,7 +624,7 @@ class Run:
             answer.steps = _steps_of(outcome)
             answer.finish_reason = outcome.finish_reason
             async with self._judging:  # one at a time and off the loop: a user's function may take a long time
-                await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
+                await asyncio.to_thread(answer.judge, list(self.experiment.all_checks.values()))
         else:
             answer.status = "failed"
         self.experiment.record(answer)

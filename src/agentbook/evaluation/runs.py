@@ -1,11 +1,10 @@
 """Runs on disk: one file for each, to which every reply and grade is added as it comes.
 
-A run's file is JSON Lines. The first line holds the facts (agent, variants, inputs,
-checks), then one line each for replies (again when a judge has graded it), judgements,
-and the grades of an evaluation file; the last says that the run has ended. Nothing is
-ever rewritten, so what was written stays, whatever happens to the process or the disk.
-A run that was killed has no such end: the next run of the same questions continues it
-in place.
+A run's file is JSON Lines. The first line holds the facts and the lab as in its file,
+then one line each for replies (again when a judge has graded it); the last says that
+the run has ended. Nothing is ever rewritten, so what was written stays, whatever
+happens to the process or the disk. A run that was killed has no such end: the next run
+of the same questions continues it in place.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import threading
 import uuid
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
@@ -28,7 +27,10 @@ from typing import TYPE_CHECKING, Any
 from .._files import FileLock, append, local_path
 from .._masking import Redactor, is_placeholder, redacted
 from ..frames.tabular import typed
+from .check import FUNCTION, OWN, Check
 from .experiment import Answer, Experiment
+from .file import from_data, lab_data
+from .inputs import Input
 from .run import Plan
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 PATH_VARIABLE = "AGENTBOOK_RUNS"
 FORMAT = "agentbook-prompt-lab-run"
-VERSION = 2
+VERSION = 3
 # The oldest runs beyond these are removed.
 MAX_RUNS = 200
 MAX_BYTES = 256 << 20
@@ -71,20 +73,15 @@ class SavedRun:
     id : str
         Begins with the time of the start, so that ids sort by it.
     facts : mapping
-        The lab at the start: agent, workspace, platform, variants, inputs and checks.
-        For an evaluation file, its path as ``file``.
+        The lab at the start: agent, workspace and platform, its path as ``file`` if it
+        is one, and `lab`, its data as in a file.
     answers : list of Answer
-    grades : list of dict
-        Of the cells of an evaluation file.
-    judgements : dict of str to str
-        What judges wrote, by what they were asked.
+    path : Path
     """
 
     id: str
     facts: Mapping[str, Any]
     answers: Sequence[Answer] = ()
-    grades: Sequence[Mapping[str, Any]] = ()
-    judgements: Mapping[str, str] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
 
     @property
@@ -94,23 +91,27 @@ class SavedRun:
     @property
     def experiment(self) -> Experiment:
         """The experiment with the answers of the run."""
-        data = {**self.facts, "answers": [answer.as_data() for answer in self.answers]}
-        return Experiment.from_data(data)
+        experiment = from_data(self.facts["lab"])
+        experiment.answered = {answer.key: answer for answer in self.answers}
+        return experiment
 
-    @property
-    def passed(self) -> list[bool | None]:
-        """Whether each answer, or each cell of an evaluation file, passed."""
-        if self.grades:
-            return [grade["success"] for grade in self.grades]
-        checks = [check["metric"] for check in self.facts["checks"]]
+    def passed(self, experiment: Experiment | None = None) -> list[bool | None]:
+        """Whether each answer passed; empty without checks."""
+        checks = (experiment or self.experiment).all_checks
         return [answer.passed(checks) for answer in self.answers] if checks else []
 
     def useful(self, plan: Plan) -> list[Answer]:
         """The answers to questions of a plan, from variants with the same settings."""
-        variants = {variant["name"]: variant for variant in self.facts["variants"]}
+        variants = self.facts["lab"].get("variants", {})
         same = {variant.name for variant in plan.variants if variants.get(variant.name) == variant.as_data()}
-        keys = {key for key in plan.keys if key[0] in same}
+        asked = from_data(self.facts["lab"]).input_set
+        same_inputs = {name for name, each in plan.inputs.items() if _content(asked.known(name)) == _content(each)}
+        keys = {key for key in plan.keys if key[0] in same and key[1] in same_inputs}
         return [each for each in self.answers if each.key in keys and (each.status != "stopped" or each.still_open)]
+
+
+def _content(each: Input) -> Any:
+    return each.message, each.then, each.user, dict(each.row)
 
 
 class Recorder:
@@ -199,7 +200,7 @@ def recorded(
     None if there can be no file. Without `Recorder.end`, the run can be continued.
     """
     try:
-        recorder = Recorder({**facts, **experiment.as_data(), "answers": [], "revisions": {}}, earlier)
+        recorder = Recorder({**facts, "lab": lab_data(experiment)}, earlier)
     except OSError as error:
         notes.append(f"This run is not stored: {error}. Set {PATH_VARIABLE} to a folder that can be written.")
         yield None
@@ -236,8 +237,6 @@ def read(path: Path) -> SavedRun:
     try:
         facts: dict[str, Any] = {}
         answers: dict[Any, Answer] = {}
-        grades: dict[Any, Mapping[str, Any]] = {}
-        judgements: dict[str, str] = {}
         for entry in entries(path):
             facts |= entry.get("facts") or (entry if "format" in entry else {})
             if "answer" in entry:
@@ -245,13 +244,9 @@ def read(path: Path) -> SavedRun:
                 if answer.status == "asking":
                     answer.status, answer.still_open = "stopped", answer.session_id is not None
                 answers[answer.key] = answer
-            elif "judgement" in entry:
-                judgements[entry["judgement"]] = entry["text"]
-            elif "grade" in entry:
-                grades[entry["grade"]["testIdx"], entry["grade"]["promptIdx"]] = entry["grade"]
         if facts["format"] != FORMAT or facts["version"] != VERSION:
             raise ValueError(f"format {facts.get('format')!r}, version {facts.get('version')!r}")
-        run = SavedRun(path.stem, facts, list(answers.values()), list(grades.values()), judgements, path)
+        run = SavedRun(path.stem, facts, list(answers.values()), path)
         run.started_at, run.experiment  # noqa: B018 - whatever is wrong with them shows here
     except OSError:
         raise
@@ -301,7 +296,7 @@ def open_run(run: Any) -> SavedRun:
         return read(Path(run))
     if (report := Path(run) / "results.json").is_file() or (report := Path(run)).suffix == ".json":
         try:
-            run = json.loads(report.read_text(encoding="utf-8"))["metadata"]["run"]
+            run = json.loads(report.read_text(encoding="utf-8"))["run"]
         except (ValueError, LookupError, TypeError) as error:
             raise ValueError(f"{report} does not name its run: pass the id that lab.runs() lists.") from error
     for path in paths():
@@ -361,15 +356,17 @@ def table(runs: Iterable[SavedRun]) -> pd.DataFrame:
 
 
 def _summary(run: SavedRun) -> dict[str, Any]:
+    experiment = run.experiment
+    passed = run.passed(experiment)
     return {
         "run": run.id,
         "started_at": run.started_at,
         "agent": run.facts.get("agent_name") or run.facts["agent"],
-        "variants": ", ".join(variant["name"] for variant in run.facts["variants"]),
+        "variants": ", ".join(experiment.variants),
         "inputs": len({answer.input for answer in run.answers}),
         "answered": sum(answer.status == "answered" for answer in run.answers),
         "failed": sum(answer.status == "failed" for answer in run.answers),
-        "passed": run.passed.count(True) if run.passed else None,
+        "passed": passed.count(True) if passed else None,
         "path": str(run.path),
     }
 
@@ -377,30 +374,33 @@ def _summary(run: SavedRun) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def recording(
     experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]
-) -> AsyncGenerator[None]:
-    """Record a run of a lab; says in `notes` what it continued.
+) -> AsyncGenerator[str | None]:
+    """Record a run of a lab, and yield its id; says in `notes` what it continued.
 
-    `facts` are the lab's agent, workspace and platform. The experiment then has the
-    `regressions`.
+    `facts` are the lab's agent, workspace, platform and file. The experiment then has
+    the `regressions`.
     """
 
-    earlier = await asyncio.to_thread(unfinished, {"file": None, **facts}, lambda run: run.useful(plan))
+    earlier = await asyncio.to_thread(unfinished, facts, lambda run: run.useful(plan))
     if earlier is not None:
         await asyncio.to_thread(resume, experiment, plan, earlier, notes)
     elif not plan.missing(experiment.answers_by_key):
-        yield
+        yield None
         return
     known = [answer for key in plan.keys if (answer := experiment.answers_by_key.get(key)) is not None]
     with recorded(experiment, facts, earlier, known, notes) as recorder:
         try:
-            yield
+            yield None if recorder is None else recorder.path.stem
         finally:
-            if recorder is not None:  # also if the run was stopped
+            answers = experiment.answers_by_key
+            is_complete = all(key in answers and answers[key].status in ("answered", "failed") for key in plan.keys)
+            # A lab in a notebook keeps what was stopped; that of a file is gone.
+            if recorder is not None and (is_complete or facts["file"] is None):
                 await asyncio.shield(asyncio.to_thread(_end, recorder, experiment))
 
 
 def _end(recorder: Recorder, experiment: Experiment) -> None:
-    recorder.end(checks=experiment.as_data()["checks"])
+    recorder.end(lab=lab_data(experiment))
     experiment.regressions = None
     with contextlib.suppress(OSError, ValueError):
         experiment.regressions = _regressions(read(recorder.path))
@@ -444,8 +444,10 @@ def resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) 
     """Take over the answers of a run that was stopped; `notes` say how many."""
     missing = plan.missing(experiment.answers_by_key)
     resumed = [answer for answer in run.useful(plan) if answer.key in missing]
-    checks = zip(experiment.checks, experiment.as_data()["checks"], strict=True)
-    same = {name for name, data in checks if data in run.facts["checks"]}
+    before = from_data(run.facts["lab"]).all_checks
+    same = {
+        name for name, check in experiment.all_checks.items() if _without_code(before.get(name)) == _without_code(check)
+    }
     for answer in resumed:
         experiment.judge_again(answer, same)
         experiment.record(answer)
@@ -454,6 +456,15 @@ def resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) 
             f"Continued the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which was stopped: "
             f"{count} of its questions are not asked again."
         )
+
+
+def _without_code(check: Check | None) -> Check | None:
+    """A check as a record has it."""
+    if check is None:
+        return None
+    value = {name: _without_code(each) for name, each in check.value.items()} if check.base == OWN else check.value
+    bare = replace(check, value=None if check.base == FUNCTION else value)
+    return bare.changed(lambda each: replace(each, value=None) if each.base == FUNCTION else each)
 
 
 # In this order: what got worse comes first.
@@ -500,7 +511,7 @@ def compare_runs(before: Experiment, after: Experiment) -> pd.DataFrame:
     """
     import pandas as pd
 
-    checks = [name for name in before.checks if name in after.checks]
+    checks = [name for name in before.all_checks if name in after.all_checks]
     old, new = _cells(before.answers), _cells(after.answers)
     rows = [
         {

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from .._files import append
-from .._text import clip
 from ..api.calls import ref
 from ..events import loop
 from ..frames.analysis.arguments import groups_of, require, warn_if_empty
@@ -27,19 +25,14 @@ from ..frames.analysis.steps import steps as steps_of
 from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of
 from ..frames.analysis.usage import with_cost
 from ..frames.tabular import frame_of, part_of, typed, with_provenance
-from . import template
 from .asserts import grade_check
 from .check import Check
 from .checks import number, read_checks, whole_number
-from .files import cells
-from .files.source import ConfigError
-from .inputs import KEPT, ORIGIN, plain_value
 from .judging import Grader, Judges, require_agents, require_embeddings
-from .model import Case, Config, Grade, Prompt, Reply, Services, Step
+from .model import Grade, Reply, Services, Step
 from .platform import find_workspace
 from .run import Budget
 from .runs import entries
-from .template import literal_value
 
 if TYPE_CHECKING:
     from ..client import Client
@@ -234,71 +227,6 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     return scored
 
 
-def with_turns(config: Config, source: Any) -> tuple[Config, list[str]]:
-    """An evaluation file whose cases are past turns, and notes for the user.
-
-    The asserts of all cases apply to each turn, and those of a case to the turns with
-    its question.
-
-    Parameters
-    ----------
-    config : Config
-    source : str, path, or table
-        Turns with their texts, events or a history, or the path of their file.
-
-    Raises
-    ------
-    ConfigError
-        If they cannot be read, or no assert applies to them.
-    """
-    try:
-        data = _read(Path(source)) if isinstance(source, str | PathLike) else source
-        table = _turns(data)
-        replies = list(_replies(table, _steps(data, None)))
-    except (TypeError, ValueError, OSError) as error:
-        raise ConfigError(f"The turns cannot be read: {error}") from error
-    cases: dict[str, list[Case]] = {}
-    for cell in cells.expand(config) if config.cases else ():
-        with contextlib.suppress(template.TemplateError, cells.UnsendablePrompt):
-            message = cells.read_message(cells.render(cell.prompt, cell.case, config.allowed.env)).text.strip()
-            cases.setdefault(message, []).append(cell.case)
-    made = []
-    for record, reply in zip(table.to_dict("records"), replies, strict=True):
-        known = list(cases.get(reply.prompt.strip(), ())) if reply is not None else []
-        own = tuple(check for case in known for check in case.asserts if check not in config.default.asserts)
-        if reply is None or not (own or config.default.asserts):
-            continue
-        kept = {name: plain_value(record[name]) for name in KEPT if name in record and name != "reply"}
-        values = {name: literal_value(value) for name, value in {**kept, "prompt": reply.prompt}.items()}
-        origin = {name: str(value) for name, value in kept.items() if name in ORIGIN and value is not None}
-        title = clip(reply.prompt, 80)
-        made.append(Case(values, own, description=title, reply=reply.text, turn=reply, metadata=origin))
-    if not made:
-        raise ConfigError(
-            "No assert applies to these turns: write those of every turn into defaultTest, or a case for a question."
-        )
-    unanswered = sum(each is None for each in replies)
-    notes = [f"{unanswered:,} of {len(replies):,} turns have no reply and were not judged."] if unanswered else []
-    others = len(replies) - unanswered - len(made)
-    notes += [f"{others:,} turns asked none of the file's questions and were not judged."] if others else []
-    prompt = Prompt("turn", "{{prompt}}")
-    return replace(config, prompts=(prompt,), cases=tuple(made), repeat=1), notes
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """The table in a file."""
-    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        ".parquet": pd.read_parquet,
-        ".csv": lambda file: pd.read_csv(file, keep_default_na=False, na_values=[""], encoding="utf-8-sig"),
-        ".jsonl": lambda file: pd.DataFrame(map(json.loads, file.read_text("utf-8").splitlines())),
-    }
-    if path.suffix not in readers:
-        raise ValueError(
-            f"{path} is not one of {', '.join(readers)}; ab.export(history.turns, 'turns.parquet') writes one."
-        )
-    return readers[path.suffix](path)
-
-
 def _turns(data: Any) -> pd.DataFrame:
     frame = part_of(data, "turns")
     if frame is None:
@@ -438,6 +366,6 @@ def _rows(
             reason = grade.reason if grade.error is None else grade.error
             yield {
                 "session_id": session, "message_id": message, "check": name,
-                "passed": None if reply is None else grade.passed, "score": grade.known_score,
+                "passed": None if reply is None else grade.passed, "score": grade.score,
                 "reason": reason, "judge": grade.judge,
             }  # fmt: skip

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from .._text import check_text, clip
 from ..api.calls import ref
-from .model import Prompt
-from .template import fill
+from .template import fill, names_in
 
 MODES = ("one-shot", "multi-turn")
 # Not in the specification's configure-llm: sent if the platform offers them.
 PARAMETERS = ("model", "temperature", "max_tokens", "top_p")
+ROLES = ("user", "assistant")
 SETTINGS = ("system_prompt", "description", "tools", "platform_tools", "mode", *PARAMETERS)
 
 
@@ -46,6 +46,9 @@ class Variant:
         Numbers from 0 to 2, and from 0 to 1.
     max_tokens : int or None
         At most this many tokens in an answer.
+    messages : tuple of dict or None
+        Examples for the agent, each ``{"role": "user" or "assistant", "content": str}``
+        and in turns. The platform takes none, so they are sent with the system prompt.
     prompt : str, optional
         Short for `system_prompt`.
 
@@ -84,6 +87,7 @@ class Variant:
     temperature: float | None
     max_tokens: int | None
     top_p: float | None
+    messages: Sequence[Mapping[str, str]] | None
 
     # Written out because of `prompt`, which is not a separate attribute.
     def __init__(
@@ -100,6 +104,7 @@ class Variant:
         temperature: float | None = None,
         max_tokens: int | None = None,
         top_p: float | None = None,
+        messages: Iterable[Mapping[str, str]] | None = None,
         *,
         prompt: str | None = None,
     ) -> None:
@@ -109,7 +114,7 @@ class Variant:
             )
         values = (
             name, prompt if system_prompt is None else system_prompt, description, tools, platform_tools, mode, version,
-            agent, model, temperature, max_tokens, top_p,
+            agent, model, temperature, max_tokens, top_p, messages,
         )  # fmt: skip
         for attribute, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, attribute.name, value)
@@ -134,6 +139,10 @@ class Variant:
             object.__setattr__(self, "platform_tools", tuple(map(str, self.platform_tools)))
         if self.agent is not None:
             object.__setattr__(self, "agent", ref(self.agent))
+        if self.messages is not None:
+            object.__setattr__(self, "messages", _messages(self.messages, owner))
+            if self.system_prompt is None:
+                raise ValueError(f"The messages {owner} are sent with a system prompt, and it has none: write one.")
 
     @property
     def prompt(self) -> str | None:
@@ -141,9 +150,22 @@ class Variant:
         return self.system_prompt
 
     @property
+    def instructions(self) -> str | None:
+        """What is sent as the system prompt: it, and the examples."""
+        if not self.messages or self.system_prompt is None:
+            return self.system_prompt
+        shown = (f"<{each['role']}>\n{each['content']}\n</{each['role']}>" for each in self.messages)
+        return "\n\n".join([self.system_prompt, "Examples of how to answer:", *shown])
+
+    @property
+    def names(self) -> list[str]:
+        """The names in braces in its texts."""
+        return names_in(f"{self.instructions or ''}\n{self.description or ''}")
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The settings it changes, without name, version number and agent."""
-        values = {name: getattr(self, name) for name in SETTINGS}
+        values = {**{name: getattr(self, name) for name in SETTINGS}, "system_prompt": self.instructions}
         return {name: value for name, value in values.items() if value is not None}
 
     @property
@@ -169,13 +191,18 @@ class Variant:
         >>> Variant("a", "You know {{topic}}.").filled({"topic": "tides"}).prompt
         'You know tides.'
         """
-        texts = {
-            name: fill(text, row, f"The {name.replace('_', ' ')} of variant {self.name!r}")
+        owner = f"of variant {self.name!r}"
+        changes: dict[str, Any] = {
+            name: fill(text, row, f"The {name.replace('_', ' ')} {owner}")
             for name in ("system_prompt", "description")
             if (text := getattr(self, name)) is not None
         }
-        changes: dict[str, Any] = {name: text for name, text in texts.items() if text != getattr(self, name)}
-        return replace(self, **changes) if changes else self
+        if self.messages is not None:
+            changes["messages"] = [
+                {**each, "content": fill(each["content"], row, f"A message {owner}")} for each in self.messages
+            ]
+        made = replace(self, **changes) if changes else self
+        return self if made == self else made
 
     @property
     def prompt_label(self) -> str:
@@ -183,31 +210,16 @@ class Variant:
         return self.system_prompt or ("the agent's own prompt" if self.configures else "the agent as it is")
 
     def as_data(self) -> dict[str, Any]:
-        """The variant as plain data, ready for JSON."""
-        data = asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Variant:
-        """The variant that `as_data` wrote; unknown names are ignored.
-
-        Parameters
-        ----------
-        data : mapping
-            Names and values of the attributes.
-
-        Raises
-        ------
-        TypeError
-            If there is no name.
+        """What it sets, as plain data, without its name.
 
         Examples
         --------
-        >>> Variant.from_data(Variant("brief", system_prompt="Be brief.").as_data())
-        Variant('brief', system_prompt='Be brief.')
+        >>> Variant("brief", system_prompt="Be brief.").as_data()
+        {'system_prompt': 'Be brief.'}
         """
-        known = {attribute.name for attribute in fields(cls)}
-        return cls(**{name: value for name, value in data.items() if name in known})
+        values = {each: getattr(self, each) for each in FIELDS}
+        plain = {each: list(value) if isinstance(value, tuple) else value for each, value in values.items()}
+        return {each: value for each, value in plain.items() if value is not None}
 
     def __repr__(self) -> str:
         values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)[1:]}
@@ -218,6 +230,9 @@ class Variant:
         )
         return f"Variant({self.name!r}{arguments})"
 
+
+# What a variant may set, in the order in which files have it.
+FIELDS = ("system_prompt", "messages", *(each.name for each in fields(Variant)[2:-1]))
 
 # Parameter -> its type, its range, and how to say it.
 _RANGES: dict[str, tuple[type, float, float, str]] = {
@@ -249,6 +264,21 @@ def _tool(variant: str, tool: Any) -> dict[str, Any]:
         ) from None
 
 
+def _messages(messages: Any, owner: str) -> tuple[dict[str, str], ...]:
+    made = tuple(dict(each) if isinstance(each, Mapping) else each for each in messages)
+    expected = [ROLES[number % 2] for number in range(len(made))]
+    if not made or len(made) % 2 or any(
+        not isinstance(each, dict) or each.keys() != {"role", "content"} or each["role"] != role
+        or not isinstance(each["content"], str) or not each["content"].strip()
+        for each, role in zip(made, expected, strict=True)
+    ):  # fmt: skip
+        raise ValueError(
+            f'The messages {owner} are examples in turns, {{"role": "user", "content": "…"}} and then '
+            f'{{"role": "assistant", "content": "…"}}, not {clip(repr(list(made)), 200)}.'
+        )
+    return made
+
+
 def same_settings(old: Variant, new: Variant) -> bool:
     """Whether two variants ask the same agent in the same way, whatever their names.
 
@@ -271,23 +301,6 @@ def changed(variant: Variant, **changes: Any) -> Variant:
     if changes.get("prompt") is not None:
         changes.setdefault("system_prompt", None)
     return replace(variant, **{"prompt": None, **changes})
-
-
-def variant_of(prompt: Prompt, system_prompt: str | None) -> Variant:
-    """The variant that a prompt with this system message stands for.
-
-    Examples
-    --------
-    >>> variant_of(Prompt("brief", "…", settings={"temperature": 0}), "Be brief.")
-    Variant('brief', system_prompt='Be brief.', temperature=0)
-    """
-    settings = dict(prompt.settings)
-    own = settings.pop("agentbook", None)
-    known = {each.name for each in fields(Variant)} - {"name"}
-    data = {name: value for name, value in {**settings, **(own or {})}.items() if name in known}
-    is_named = prompt.label != prompt.text and "\n" not in prompt.label
-    name = (prompt.label if is_named else " ".join(prompt.label.split())[:80]) or "prompt"
-    return Variant.from_data({**data, "name": name, "system_prompt": system_prompt})
 
 
 # Configurations as text, as people type them

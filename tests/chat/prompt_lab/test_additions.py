@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,8 @@ import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.rows import ResultRows
+from agentbook.evaluation.file import lab_data
+from agentbook.evaluation.inputs import Input
 from agentbook.events.turns import Turn
 
 from .lab_platform import LabPlatform, make_lab
@@ -24,6 +27,10 @@ TURNS = pd.DataFrame(
 )
 
 
+def inputs_of(lab: PromptLab) -> list[Input]:
+    return [lab.input_set.find(text) for text in lab.inputs]
+
+
 def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: LabPlatform) -> None:
     lab.inputs = ["typed"]
     preview = lab.preview_inputs(TURNS)
@@ -32,7 +39,7 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
     assert added.equals(preview)
     assert lab.inputs == ["typed", "Where is my order? I am […].", "Thanks"]
     assert added["masked"].tolist() == ["an e-mail address", ""]
-    assert "Ada" not in str(lab.input_set.as_data())
+    assert "Ada" not in str(lab_data(lab))
     lab.add_variant("kind", "Be kind.")
     lab.run(progress=False)
     message = ResultRows(lab, "seed").changes(None)
@@ -50,14 +57,14 @@ def test_every_way_in_makes_the_same_masked_inputs(platform: LabPlatform, tmp_pa
     labs[1].add_inputs(Turn(**{name: TURNS.loc[0, name] for name in ("session_id", "prompt")}))
     for lab, turns in ((labs[2], TURNS), (labs[1], TURNS)):
         lab.input_set.use(lab.input_set.fill(turns, None, ()))
-    stored = labs[0].input_set.as_data()
-    assert [lab.input_set.as_data() for lab in labs] == [stored] * 3
-    assert stored[0]["message"] == "Where is my order? I am […]."
-    assert (stored[0]["row"]["turn"], stored[0]["masked"]) == (1, ["an e-mail address"])
+    stored = inputs_of(labs[0])
+    assert [inputs_of(lab) for lab in labs] == [stored] * 3
+    assert stored[0].message == "Where is my order? I am […]."
+    assert (stored[0].row["turn"], stored[0].masked) == (1, ("an e-mail address",))
     for lab in labs:
         lab.add_variant("now")
-    saved = labs[0].save(tmp_path / "lab.json")
-    assert PromptLab.load(saved, platform).input_set.as_data() == stored  # type: ignore[arg-type]
+    loaded = inputs_of(PromptLab.load(labs[0].save(tmp_path / "lab.yaml"), platform))  # type: ignore[arg-type]
+    assert loaded == [replace(each, masked=()) for each in stored], "where they are from, and no longer what was masked"
 
 
 def test_turns_of_tests_and_of_other_agents_are_not_in_the_test_set(platform: LabPlatform) -> None:
@@ -93,5 +100,6 @@ def test_a_loaded_lab_keeps_the_rows_of_its_inputs(lab: PromptLab, platform: Lab
     lab.run("Explain {{topic}}.", rows=[{"topic": "tides"}, {"topic": "rain"}], progress=False)
     path = lab.save(tmp_path / "lab.json")
     lab.read(path)
-    assert lab.input_set.as_data() == PromptLab.load(path, platform).input_set.as_data()  # type: ignore[arg-type]
+    assert inputs_of(lab) == inputs_of(PromptLab.load(path, platform))  # type: ignore[arg-type]
+    assert inputs_of(lab)[1].row == {"topic": "rain"}
     assert lab.inputs == ["Explain tides.", "Explain rain."]

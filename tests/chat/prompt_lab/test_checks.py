@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 
 import pytest
 
+from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation.experiment import Experiment
 
 from .lab_platform import LabPlatform, make_lab
@@ -31,7 +32,7 @@ def test_checks_change_without_asking_again() -> None:
     assert len(platform.questions()) == 2
 
 
-def test_people_rate_replies() -> None:
+def test_people_rate_replies(tmp_path: Path) -> None:
     lab = make_lab(LabPlatform())
     lab.add_variant("now")
     lab.run(["one", "two"], progress=False)
@@ -39,7 +40,7 @@ def test_people_rate_replies() -> None:
     lab.rate(("now", "two", 1), False)
     assert lab.results["thumb"].tolist() == [True, False]
     assert lab.results["note"].tolist()[0] == "well said"
-    again = Experiment.from_data(json.loads(json.dumps(lab.as_data())))
+    again = PromptLab.load(lab.save(tmp_path / "lab.json"), LabPlatform())  # type: ignore[arg-type]
     assert again.results["thumb"].tolist() == [True, False]
     lab.rate(("now", "two", 1))
     assert lab.results["thumb"].isna().tolist() == [False, True]

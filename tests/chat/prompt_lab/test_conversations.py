@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,7 @@ import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation import checks
-from agentbook.evaluation.evaluate import FileRun
-from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.results import Results
-from agentbook.evaluation.run import Options
-from agentbook.events import loop
+from agentbook.evaluation.check import check_data, read_check
 
 from .lab_platform import LabPlatform, make_lab
 
@@ -89,7 +84,7 @@ def test_a_turn_that_there_cannot_be_is_refused(number: Any) -> None:
 def test_a_check_of_a_turn_is_a_line_of_text(line: str) -> None:
     (check,) = checks.parse_checks(line).values()
     assert str(check) == line
-    assert checks.from_data(checks.to_data(check)) == check
+    assert read_check(check_data(check)) == check
 
 
 def test_a_failed_turn_ends_the_conversation_and_what_was_said_is_kept() -> None:
@@ -133,8 +128,8 @@ def test_a_conversation_is_filled_from_rows_and_stored(tmp_path: Path) -> None:
     again = PromptLab.load(lab.save(tmp_path / "lab.json"), LabPlatform())  # type: ignore[arg-type]
     pd.testing.assert_frame_equal(again.results, lab.results)
     assert again.input_set.find("I want tea.\n→ Now.").then == ("Now.",)
-    notes = lab.write(tmp_path / "lab.yaml")
-    assert sum("is a conversation" in note for note in notes) == 2
+    stored = PromptLab.load(lab.save(tmp_path / "lab.yaml"), LabPlatform())  # type: ignore[arg-type]
+    assert stored.input_set.find("I want tea.\n→ Now.").then == ("Now.",)
 
 
 @pytest.mark.parametrize("talk", [[], [""], ["Hi", "  "], ["Hi", 5], ["Hi", "\ud83d"]])
@@ -222,82 +217,3 @@ def test_a_judge_reads_the_whole_conversation() -> None:
     frame = run(lab, [TALK], checks={"goal": checks.rubric(checks.GOAL_REACHED, agent="acme~judge")})
     assert frame["goal"].tolist() == [True]
     assert "<question>\nOrder 12.\n</question>\n\n<reply>\nre: Order 12.\n</reply>" in asked[0]
-
-
-# Evaluation files
-
-CHAT = (
-    '[{"role": "system", "content": "Be brief."}, {% for turn in _conversation %}'
-    '{"role": "user", "content": {{ turn.input | dump }}}, '
-    '{"role": "assistant", "content": {{ turn.output | dump }}}, {% endfor %}'
-    '{"role": "user", "content": {{ q | dump }}}]'
-)
-
-
-def evaluated(platform: LabPlatform, tmp_path: Path, data: dict[str, Any]) -> tuple[FileRun, Results]:
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps(data))
-    file = FileRun(read_config(path), agent="acme~writer", path=path)
-    options = Options(restore=False)
-    results = loop.run(file.execute(platform, "acme~lab", options=options, follow=platform.follow), 60)  # type: ignore[arg-type]
-    return file, results
-
-
-def test_a_chat_that_repeats_what_was_said_goes_on_in_its_session(tmp_path: Path) -> None:
-    platform = remembering(LabPlatform())
-    cases = [{"vars": {"q": q}, "metadata": {"conversationId": talk}} for q, talk in (("a", 1), ("b", 2), ("c", 1))]
-    _, results = evaluated(platform, tmp_path, {"prompts": [CHAT], "tests": cases})
-    assert [row.reply for row in results.rows] == ["Be brief. 1: a", "Be brief. 1: b", "Be brief. 2: c"]
-    sessions = [row.session_id for row in results.rows]
-    assert sessions[0] == sessions[2] != sessions[1]
-    assert json.loads(results.rows[2].message)[1:] == [
-        {"role": "user", "content": "a"}, {"role": "assistant", "content": "Be brief. 1: a"},
-        {"role": "user", "content": "c"},
-    ]  # fmt: skip
-
-
-def test_each_repeat_is_a_conversation_of_its_own(tmp_path: Path) -> None:
-    data = {"prompts": [CHAT], "tests": [{"vars": {"q": ["a", "b"]}}], "evaluateOptions": {"repeat": 2}}
-    _, results = evaluated(remembering(LabPlatform()), tmp_path, data)
-    assert sorted(str(row.reply) for row in results.rows) == ["Be brief. 1: a"] * 2 + ["Be brief. 2: b"] * 2
-
-
-@pytest.mark.parametrize(
-    ("prompt", "reason"),
-    [
-        (CHAT.replace("turn.output", "turn.output | upper"), "messages of its session"),
-        (CHAT.replace("Be brief.", "{{ _conversation | length }}"), "system message"),
-        (CHAT.replace(" | dump", ""), "JSON"),
-    ],
-)
-def test_a_chat_that_a_session_cannot_be_has_an_error_and_no_reply(tmp_path: Path, prompt: str, reason: str) -> None:
-    if reason == "JSON":
-        prompt = prompt.replace("{{ q }}", '"{{ q }}"').replace("{{ turn.input }}", '"{{ turn.input }}"')
-    data = {"prompts": [prompt], "tests": [{"vars": {"q": ["a", "b", "c"]}}]}
-    _, results = evaluated(remembering(LabPlatform()), tmp_path, data)
-    assert results.rows[-1].status == "error"
-    assert any(reason in str(row.grade.error) for row in results.rows)
-
-
-def test_a_turn_after_a_failed_one_is_not_decided(tmp_path: Path) -> None:
-    platform = LabPlatform(lambda settings, text: RuntimeError("broken") if text == "b" else text)
-    data = {
-        "prompts": [CHAT],
-        "tests": [{"vars": {"q": ["a", "b", "c"]}, "assert": [{"type": "icontains", "value": ""}]}],
-    }
-    data["tests"][0]["assert"] = [{"type": "word-count", "value": 1}]
-    _, results = evaluated(platform, tmp_path, data)
-    assert [row.status for row in results.rows] == ["passed", "error", "error"]
-    assert "broken" in str(results.rows[1].grade.error)
-
-
-def test_a_conversation_that_was_cut_off_is_asked_again_as_a_whole(tmp_path: Path) -> None:
-    platform = LabPlatform(lambda settings, text: text)
-    data = {"prompts": [CHAT], "tests": [{"vars": {"q": ["a", "b"]}}]}
-    evaluated(platform, tmp_path, data)
-    again, second = evaluated(platform, tmp_path, data)
-    assert [row.reply for row in second.rows] == ["a", "b"]
-    assert again.plan().missing(again.experiment.answers_by_key) == []
-    data["tests"].append({"vars": {"q": "c"}})  # another conversation by now
-    _, third = evaluated(platform, tmp_path, data)
-    assert [row.reply for row in third.rows] == ["a", "b", "c"]

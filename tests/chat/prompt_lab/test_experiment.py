@@ -124,7 +124,7 @@ checks = st.dictionaries(
     st.lists(variants, max_size=3, unique_by=lambda each: each.name),
     st.lists(answers, max_size=4),
     checks,
-    st.lists(texts),
+    st.lists(texts.map(str.strip).filter(bool), unique=True),
 )
 def test_a_saved_lab_loads_as_an_equal_lab(
     tmp_path: Path, variants: list[Variant], answers: list[Answer], checks: dict[str, Any], inputs: list[str]
@@ -175,12 +175,12 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON"),
-        ("[]", "is not a prompt lab"),
-        ("[" * 100_000, "lab.json is not JSON"),
-        ("\ufeff[]", "is not a prompt lab"),
-        ('{"format": "agentbook-prompt-lab", "version": 2}', "format version 2"),
-        ('{"format": "agentbook-prompt-lab", "version": 1}', "is damaged"),
+        ("{", "lab.json, line 2"),
+        ("[]", "names with values"),
+        ("[" * 100_000, "lab.json, line 1"),
+        ("\ufeff[]", "names with values"),
+        ('{"replies": {"answers": [{}]}}', "damaged|missing"),
+        ('{"replies": {"answers": [{"variant": "a", "input": "b", "reply": 5}]}}', "reply"),
     ],
 )
 def test_another_file_raises(tmp_path: Path, text: str, message: str) -> None:
@@ -193,7 +193,7 @@ def test_half_a_surrogate_pair_survives_the_file(tmp_path: Path) -> None:
     lab = make_lab()
     lab.record(BROKEN)
     path = lab.save(tmp_path / "lab.json")
-    assert json.loads(path.read_text())["answers"][0]["reply"] == "broken \ud83d here"
+    assert json.loads(path.read_text())["replies"]["answers"][0]["reply"] == "broken \ud83d here"
     assert PromptLab.load(path, LabPlatform()) == lab  # type: ignore[arg-type]
 
 

@@ -102,7 +102,7 @@ def test_a_prompt_of_a_judge_shows_the_reply() -> None:
     for prompt in ("Is this polite?", "The output: {{ rubric }}"):
         with pytest.raises(ValueError, match=r"needs \{\{ output \}\}"):
             ab.checks.rubric("It is polite.", agent="acme~judge", prompt=prompt)
-    prompt = "{% if output %}{{ output | trim }}{% endif %} {{ rubric }}"
+    prompt = "{{ output }} {{ rubric }}"
     assert ab.checks.rubric("It is polite.", agent="acme~judge", prompt=prompt).rubric_prompt == prompt
 
 
@@ -117,33 +117,12 @@ def test_a_calibration_says_whether_verdicts_or_thumbs_are_missing() -> None:
 def test_a_broken_rubric_fails_its_cells_alone() -> None:
     lab, _ = judged_lab(lambda text: '{"pass": true}')
     checks = {
-        "broken": ab.checks.rubric("{{ input | shout }}", agent="acme~judge"),
+        "broken": ab.checks.rubric("It is polite.", agent="acme~judge", prompt="{{ output }} {{ shout }}"),
         "fine": ab.checks.rubric("It is polite.", agent="acme~judge"),
     }
     frame = lab.run(["one"], variants="now", checks=checks, progress=False)
     assert frame[["broken", "fine"]].isna().to_numpy().tolist() == [[True, False]]
     assert "shout" in frame.loc[0, "check_error"]
-
-
-def test_an_endless_template_in_a_labs_file_is_the_checks_error(tmp_path: Path) -> None:
-    lab, platform = judged_lab(lambda text: '{"pass": true}')
-    loops = "{% for a in input %}" * 6 + "{% endfor %}" * 6
-    lab.check(
-        {
-            "text": ab.checks.rubric("It says {% set a = 'x' %}" + "{% set a = a ~ a %}" * 60, agent="acme~judge"),
-            "loops": ab.checks.rubric(loops, agent="acme~judge"),
-            "prompt": ab.checks.rubric("It is polite.", agent="acme~judge", prompt="{{ output }} {{ rubric }}" + loops),
-            "overlap": ab.checks.overlap("{{ input }}{% set a = 'x' %}" + "{% set a = a ~ a %}" * 60),
-            "fine": ab.checks.rubric("It is polite.", agent="acme~judge"),
-        }
-    )
-    lab.inputs = ["one " * 100]
-    lab.save(tmp_path / "lab.json")
-    lab = PromptLab.load(tmp_path / "lab.json", platform, follow=platform.follow, workspace="acme~lab")
-    frame = lab.run(variants="now", progress=False)
-    names = ["text", "loops", "prompt", "overlap", "fine"]
-    assert frame[names].isna().to_numpy().tolist() == [[True, True, True, True, False]]
-    assert all(f"{name}:" in frame.loc[0, "check_error"] for name in names[:4])
 
 
 def test_what_judges_cost_counts_too() -> None:

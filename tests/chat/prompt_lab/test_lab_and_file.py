@@ -1,16 +1,15 @@
-"""A lab and an evaluation file ask the same and judge the same, in both directions."""
+"""A lab, its file, the command and the fixture are one experiment."""
 
 from __future__ import annotations
 
 import json
 import re
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pandas as pd
 import pytest
 import yaml
@@ -20,15 +19,17 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.view import LabView
-from agentbook.evaluation.asserts import grade_check
-from agentbook.evaluation.model import Reply
+from agentbook.evaluation import file
+from agentbook.evaluation.evaluate import evaluate
+from agentbook.evaluation.file import lab_data, read_lab
+from agentbook.evaluation.source import ConfigError
 from agentbook.events.turns import Turn
 
 from .form import add, hidden, run, until, words
 from .lab_platform import LabPlatform
 
-PRICES = {"small": (1_000_000.0, 1_000_000.0)}
-SCHEMA = {"type": "object", "required": ["answer"]}
+SCHEMA = json.loads((Path(file.__file__).parent / "lab.schema.json").read_text("utf-8"))
+EXAMPLE = (Path(__file__).parents[3] / "docs" / "23-evaluation-files.md").read_text("utf-8")
 
 
 class Platform(LabPlatform):
@@ -75,169 +76,100 @@ def agent_eval_client(platform: Platform) -> Callable[[], Platform]:
     return lambda: platform
 
 
-@pytest.fixture
-def evaluate(agent_eval: Callable[..., Any], platform: Platform) -> Callable[..., list[Any]]:
-    """What `agentbook eval` makes of a file: a row for each cell."""
-
-    def rows(path: Path, **options: Any) -> list[Any]:
-        return list(agent_eval(path, follow=platform.follow, fail_under=0.0, **options).rows)
-
-    return rows
+@pytest.fixture(autouse=True)
+def _runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AGENTBOOK_RUNS", str(tmp_path / "runs"))
 
 
 def make(platform: Platform, **options: Any) -> ab.PromptLab:
-    return ab.PromptLab(platform, "acme~writer", "acme~lab", follow=platform.follow, **options)  # type: ignore[arg-type]
+    place = {"agent": "acme~writer", "workspace": "acme~lab", "follow": platform.follow}
+    return ab.PromptLab(platform, **place, **options)  # type: ignore[arg-type]
 
 
-def load(path: Path, platform: Platform) -> ab.PromptLab:
-    where = {"agent": "acme~writer", "workspace": "acme~lab"}
-    return ab.PromptLab.load(path, platform, follow=platform.follow, **where)  # type: ignore[arg-type]
+def load(path: Path, platform: Platform, **options: Any) -> ab.PromptLab:
+    return ab.PromptLab.load(path, platform, follow=platform.follow, **options)  # type: ignore[arg-type]
 
 
-def save(lab: ab.PromptLab, path: Path) -> list[str]:
-    """Save a lab; returns what the file does not keep."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        lab.save(path)
-    return list(lab.notes)
+def rewritten(path: Path, platform: Platform, **options: Any) -> str:
+    """The file after a lab has read and saved it, which is the same ever after."""
+    first = load(path, platform, **options)
+    target = first.save(path.with_name("once.yaml"))
+    again = load(target, platform, **options)
+    assert again == first
+    assert again.save(path.with_name("twice.yaml")).read_bytes() == target.read_bytes()
+    assert load(again.save(path.with_name("once.json")), platform, **options) == first
+    return target.read_text("utf-8")
 
 
-@pytest.fixture
-def _embeddings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-            data = [{"embedding": [float(text.count(char)) for char in "aeiou"]} for text in texts]
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"data": data}).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-    yield
-    server.shutdown()
-    thread.join()
-    server.server_close()
+# What a file says
 
 
-# What the agent repeats, so these are the replies too.
-REPLIES = [
-    "A refund of #12 for Ada.",
-    "no",
-    "one\ntwo \U0001f600\U0001f600\U0001f600\n",
-    '{"answer": 1}',
-    "ask {{topic}} at file:///etc/passwd",
-    "file:///etc/passwd",
-    "x" * 40,
-    "{% endraw %} order\r\n{{ env.HOME }} 'costs' \"$5\"\\.",
-]
-CHECKS: dict[str, Any] = {
-    "text": "REFUND",
-    "braces": "{% raw %}{{topic}}{% endraw %}",
-    "path": "file:///etc",
-    "digits": re.compile(r"#\d+"),
-    "flags": re.compile("ADA", re.IGNORECASE),
-    "whole": re.compile(r"^.{2,9}$"),
-    "end": re.compile("two .{3}$"),
-    "start": re.compile(r"^(?:no|x+|[a-f]sk)"),
-    "lines": re.compile("one.two", re.DOTALL),
-    "quotes": re.compile(r"""['"]\w+['"]|\{\{|\}\} 'costs'"""),
-    "words": ab.checks.length(min=2, max=5),
-    "size": ab.checks.length(min=3, max=12, unit="characters"),
-    "fast": ab.checks.latency(60),
-    "cheap": ab.checks.cost(4.0),
-    "near": ab.checks.similar("{{expected}}", threshold=0.9),
-    "judged": ab.checks.rubric("It says {{expected}}.", agent="acme~judge", threshold=0.5),
-    "asked well": ab.checks.rubric(
-        "It says {{expected}}.", agent="acme~judge", prompt="A: <reply>{{ output }}</reply> {{ rubric }}"
-    ),
-    "shape": SCHEMA,
+LABS = {
+    "a lab": """
+variants:
+  now: {}
+  brief: {system_prompt: "Be brief, {{reader}}.", temperature: 0, platform_tools: [now]}
+  shown:
+    system_prompt: Answer as in the examples.
+    messages: [{role: user, content: "{{reader}}?"}, {role: assistant, content: Hi.}]
+inputs:
+  - {message: "What is {{noun.one}}?", values: {noun: {one: tea}, reader: no, n: 1_000}, checks: ["contains {{noun.one}}"]}
+  - {name: twice, message: "{% raw %}{{reader}}{% endraw %}", values: {reader: 0b101}}
+checks:
+  - not: sorry
+  - equals: 1.0
+  - {similar: Tea., threshold: 0.8, name: close}
+  - schema: {type: object}
+  - shape: {"type": "array"}
+repeats: 2
+""".replace('  - shape: {"type": "array"}\n', ""),
+    "a conversation": """
+inputs:
+  - messages: ["I want {{what}}.", Now.]
+    values: {what: tea}
+    checks: ["turn 2: Now", {"every turn": {schema: {type: string}}}]
+  - user: {agent: acme~customer, instructions: You want tea., max_turns: 3}
+""",
+    "a judge": """
+judge: acme~judge
+inputs: ["Hello: there", 'yes']
+checks:
+  - judge: It says Hello.
+  - judge acme~judge(0.5): It says yes.
+  - {judge: It says you., agent: acme~other, prompt: "{{output}} {{rubric}}", name: other}
+""",
+    "names of checks": "inputs: [a]\nchecks: {short: words <= 80, polite: 'not: sorry', close: {like: tea}}\n",
 }
 
 
-@pytest.mark.usefixtures("_embeddings")
-def test_a_file_of_a_lab_judges_each_reply_as_the_lab(
-    platform: Platform, evaluate: Callable[..., list[Any]], tmp_path: Path
-) -> None:
-    platform.usage = {"usage": {"prompt_tokens": 1, "completion_tokens": 2, "model": "small"}}
-    lab = make(platform)
-    lab.add_variant("now")
-    frame = pd.DataFrame(
-        {"input": [f"{{% raw %}}{text}{{% endraw %}}" for text in REPLIES], "expected": ["Ada", "o"] * 4}
-    )
-    frame.loc[7, "input"] = "{{own}}"
-    frame["own"] = REPLIES
-    frame.loc[4, "expected"] = "{{own}} at file://"
-    lab.run(frame, checks=CHECKS, progress=False, prices=PRICES)
-    questions = platform.questions_asked()
+@pytest.mark.parametrize("name", LABS)
+def test_what_is_read_is_written_and_read_alike(platform: Platform, tmp_path: Path, name: str) -> None:
     path = tmp_path / "lab.yaml"
-    assert save(lab, path) == []
-    judged = lab.results[list(CHECKS)].astype("object").to_numpy().tolist()
-    assert len(judged) == len(REPLIES)
-    rows = evaluate(path, prices=PRICES)
-    assert [row.grade.error for row in rows] == [None] * len(REPLIES)
-    assert [[part.passed for part in row.grade.parts] for row in rows] == judged
-    assert platform.questions_asked() == questions
-    loaded = load(path, platform)
-    assert loaded.preview().drop(columns="input").equals(lab.preview().drop(columns="input"))
-    again = loaded.run(progress=False, prices=PRICES)[list(loaded.checks)].astype("object").to_numpy().tolist()
-    assert again == judged
-    assert platform.questions_asked() == questions
-    undecided = {"fast", "cheap"}  # these pass everywhere
-    for name, verdicts in zip(CHECKS, zip(*judged, strict=True), strict=True):
-        assert set(verdicts) == ({True} if name in undecided else {True, False}), name
+    path.write_text(LABS[name])
+    text = rewritten(path, platform)
+    assert yaml.safe_load(text) == yaml.load(text, file.YamlLoader)
+    for each in (LABS[name], text):
+        jsonschema_rs.validate(SCHEMA, yaml.load(each, file.YamlLoader))
 
 
-def test_a_saved_lab_asks_the_same_questions(
-    platform: Platform, evaluate: Callable[..., list[Any]], tmp_path: Path
-) -> None:
-    platform.offered = ("temperature", "max_tokens")
-    lab = make(platform)
-    lab.add_variant(
-        "expert", "For {{reader}}: {{topic}} is {{{topic}}}, {% raw %}{{this}}{% endraw %}, {{ 1 + 1 }}.\r\n"
-    )
-    lab.add_variant("odd", "About {{first name}}, {{ not }} and {{_x}}.", temperature=0, max_tokens=50)
-    lab.add_variant("plain", "{% if x %}{# kept #}")
-    names = ["Ada", 5, 2.5, True, None, "{{topic}}", "file:///etc/hosts", "007"]
-    rows = [
-        {"reader": "you", "topic": f"t{n}" if n else "{% raw %}", "first name": name, "not": n, "_x": 2**60, "input": n}
-        for n, name in enumerate(names)
-    ]
-    lab.run("What is it?", rows=rows, repeats=2, progress=False)
-    questions = platform.questions_asked()
-    assert ("For you: t1 is {t1}, {{this}}, {{ 1 + 1 }}.\r\n", "What is it?") in questions
+def test_the_schema_of_editors_knows_the_fields() -> None:
+    definitions = SCHEMA["$defs"]
+    assert [*SCHEMA["properties"]] == [*file.FIELDS_OF_LAB]
+    assert [*definitions["variant"]["properties"]] == [*file.FIELDS]
+    assert [*definitions["input"]["properties"]] == [*file.FIELDS_OF_INPUT]
+    assert [*definitions["user"]["properties"]] == [*file.FIELDS_OF_USER]
+    for wrong in ({"agnet": "a"}, {"inputs": []}, {"repeats": 0}, {"inputs": [{"values": {"a": 1}}]}, {"checks": [3]}):
+        assert not jsonschema_rs.is_valid(SCHEMA, wrong), wrong
+
+
+def test_texts_of_a_file_stay_texts_and_values_are_no_templates(tmp_path: Path) -> None:
     path = tmp_path / "lab.yaml"
-    assert len(save(lab, path)) == 3
-    assert len(evaluate(path)) == 3 * 2 * len(rows)
-    assert platform.questions_asked() == questions
-    for loaded in (load(path, platform), load(lab.save(tmp_path / "lab.json"), platform)):
-        sent = ["variant", "system_prompt", "message"]
-        assert loaded.preview()[sent].equals(lab.preview()[sent])
-        assert loaded.variants["expert"].prompt == lab.variants["expert"].prompt
-        assert len(loaded.run(progress=False)) == 2 * len(lab.preview())
-    assert set(platform.questions_asked()) <= set(questions)
-
-
-def test_what_cannot_be_asked_or_kept_is_refused_or_noted(platform: Platform, tmp_path: Path) -> None:
-    lab = make(platform)
-    lab.add_variant("v", "About {{topic}}.")
-    lab.inputs = ["What is {{topic}}?"]
-    with pytest.raises(ValueError, match="topic"):
-        lab.save(tmp_path / "lab.yaml")
-    lab.inputs = ["Why?"]
-    with pytest.raises(ValueError, match="topic"):
-        lab.save(tmp_path / "lab.yaml")
-    lab.inputs = []
-    lab.check({"mine": lambda reply: True, "shares": ab.checks.overlap("a")})
-    notes = save(lab, tmp_path / "lab.yaml")
-    assert [name in note for note in notes for name in ("mine", "shares") if name in note] == [True]
-    loaded = load(tmp_path / "lab.yaml", platform)
-    assert (loaded.inputs, loaded.variants) == ([], lab.variants)
+    path.write_text(
+        "inputs:\n- 2026-01-01\n- 1e3\n- {message: 'Say {{a}}', values: {a: '{{b}} {{a}}', b: no, c: 1_000}}\n"
+    )
+    inputs = read_lab(path).experiment.input_set
+    assert inputs.texts == ["2026-01-01", "1e3", "Say {{b}} {{a}}"]
+    assert inputs.find("Say {{b}} {{a}}").row == {"a": "{{b}} {{a}}", "b": "no", "c": "1_000"}
 
 
 PIECES = [
@@ -273,260 +205,239 @@ ROWS = st.lists(st.tuples(TEXTS.filter(bool), TEXTS, TEXTS), min_size=1, max_siz
 
 @given(ROWS, TEXTS)
 def test_what_people_wrote_stays_text(tmp_path: Path, values: list[tuple[str, str, str]], check: str) -> None:
-    client = ab.Client("http://127.0.0.1:9", credentials=ab.ApiKey("a:b"))
-    for lab in labs_of(values, client):
-        lab.check({"has": check or "x", "matches": re.compile(re.escape(check or "x"))})
-        for name in ("lab.yaml", "lab.json"):
-            loaded = ab.PromptLab.load(lab.save(tmp_path / name), client)
-            sent = ["system_prompt", "message"]
-            assert loaded.preview()[sent].to_numpy().tolist() == lab.preview()[sent].to_numpy().tolist()
-            for reply in (check or "x", "{{topic}}", "file:///etc/hosts"):
-                verdicts = (
-                    [grade_check(each, Reply(reply)).passed for each in one.checks.values()] for one in (lab, loaded)
-                )
-                assert next(verdicts) == next(verdicts)
+    platform = Platform()
+    lab = make(platform)
+    lab.add_variant("v", "About {{topic}}.")
+    rows = [{"input": "{{a}}", "a": a, "topic": topic, "other": other} for a, topic, other in values]
+    lab.input_set.use(lab.input_set.fill(None, rows, list(lab.variants.values())))
+    lab.check([check] if check else [])
+    path = lab.save(tmp_path / "lab.yaml")
+    again = load(path, platform)
+    assert again == lab
+    assert [again.input_set.find(text) for text in again.inputs] == [lab.input_set.find(text) for text in lab.inputs]
+    assert again.save(tmp_path / "again.yaml").read_bytes() == path.read_bytes()
 
 
-@given(ROWS)
-def test_the_command_sends_what_people_wrote_as_text(
-    platform: Platform, evaluate: Callable[..., list[Any]], tmp_path: Path, values: list[tuple[str, str, str]]
-) -> None:
-    for lab in labs_of(values, platform, follow=platform.follow):
-        platform.questions_asked()
-        evaluate(lab.save(tmp_path / "lab.yaml"))
-        asked = {(each.system_prompt, each.message) for each in lab.preview().itertuples()}
-        assert set(platform.questions_asked()) == asked
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+BAD = {
+    "a repeated key": ("agent: a\nagent: b\n", "line 2: the key 'agent' is repeated"),
+    "an unknown field": ("inputs: [a]\nvariants:\n  a: {temprature: 1}\n", "line 3, .*did you mean `temperature`"),
+    "a misspelt field": ("agnet: a\ninputs: [a]\n", "line 1, agnet: .*did you mean `agent`"),
+    "a check": ("inputs: [a]\nchecks:\n- a\n- words <= many\n", r"line 4, checks\[1\]"),
+    "a kind": ("inputs: [a]\nchecks:\n- {simliar: a, threshold: 1}\n", "line 3, .*did you mean `similar`"),
+    "a kind in a line": ("inputs: [a]\nchecks:\n- judeg: It is kind.\n", "line 3, .*did you mean judge"),
+    "an option": ("inputs: [a]\nchecks:\n- {schema: {}, threshold: 1}\n", "line 3, .*there is no `threshold`"),
+    "a column": ("inputs:\n- message: '{{b}}'\n  values: rows.csv\n", "line 3, .*line 2 of rows.csv: .*there are input, a"),
+    "a column of a variant": ("inputs: rows.csv\nvariants:\n  v:\n    system_prompt: '{{b}}'\n", "line 4, variants.v"),
+    "a column of a check": ("inputs: rows.csv\nchecks: ['equals {{b}}']\n", r"line 2, checks\[0\]: .*\{\{b\}\}"),
+    "no column input": ("inputs:\n- values: other.csv\n", "line 2, .*no column `input`; there are a"),
+    "a short row": ("inputs: short.csv", r"short.csv, line 2: it has 1 cells"),
+    "an open quote": ("inputs: quote.csv", "quote.csv, line 2"),
+    "JSON Lines": ("inputs: rows.jsonl", "rows.jsonl, line 2"),
+    "no rows": ("inputs: empty.csv", "no rows"),
+    "no file": ("inputs: nosuch.csv", "line 1, inputs: there is no file"),
+    "another file": ("inputs: ../secret.csv", "leads outside"),
+    "an absolute path": ("inputs: /etc/passwd.csv", "leads outside"),
+    "a link": ("inputs: link.csv", "leads outside"),
+    "an ending": ("inputs: secret.txt", "ends in .csv or .jsonl"),
+    "no input": ("inputs: []", "line 1, inputs: there is no input"),
+    "no variant": ("inputs: [a]\nvariants: {}", "line 2, variants: there is no variant"),
+    "no check": ("inputs: [a]\nchecks: []", "line 2, checks: there is no check"),
+    "a cyclic alias": ("inputs: &a [*a]\n", "line 1: an alias stands within"),
+    "a bomb": (BOMB, "line 7: its aliases"),
+    "two names": ("inputs: [a]\nchecks: [a, a]\n", r"line 2, checks\[1\]: two checks are called"),
+    "the name of a column": ("inputs: [a]\nchecks: ['reply: words <= 3']\n", "line 2, checks: .*'reply'"),
+    "no judge": ("inputs: [a]\nchecks: ['judge: It is kind.']\n", "line 2, .*--judge"),
+    "a colon": ("inputs:\n- Note: what is it?\n", "line 2, .*stands in quotes"),
+    "examples": ("inputs: [a]\nvariants:\n  v: {system_prompt: a, messages: [{role: user, content: a}]}\n", "line 3, .*in turns"),
+    "promptfoo's": ("prompts: ['{{q}}']\ntests: [{vars: {q: a}}]\n", "agentbook import"),
+    "a function": ("inputs: [a]\nchecks:\n- function: checks.py:polite\n", "line 3, .*--allow-code"),
+    "JSON": ('{"inputs": ["a"],\n "inputs": ["b"]}', "line 2: the key 'inputs' is repeated"),
+    "a number": ("inputs: [a]\nrepeats: many\n", "line 2, repeats"),
+}  # fmt: skip
 
 
-def labs_of(values: list[tuple[str, str, str]], client: Any, **options: Any) -> Iterator[ab.PromptLab]:
-    """Labs whose inputs are these texts: past turns, and rows that fill templates."""
-    texts, rows = [text for text, _, _ in values], [{"topic": topic, "name": name} for _, topic, name in values]
-    where = {"agent": "acme~writer", "workspace": "acme~lab", **options}
-    lab = ab.PromptLab(client, **where, inputs=pd.DataFrame({"prompt": texts}), mask=False)
-    lab.add_inputs(texts[::-1], mask=False)
-    lab.add_variant("v", "Be brief.")
-    yield lab
-    lab = ab.PromptLab(client, **where, inputs="{{name}}?{{topic}}", rows=rows)
-    lab.add_variant("v", "{{topic}}{{name}}.")
-    yield lab
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, name: str) -> None:
+    texts = {
+        "rows.csv": "input,a\nWhy?,1\n", "other.csv": "a\n1\n", "short.csv": "input,a\nWhy?\n", "empty.csv": "input\n",
+        "quote.csv": 'input\n"Why?\n', "rows.jsonl": '{"input": "a"}\nb\n', "checks.py": "raise SystemExit('ran')",
+    }  # fmt: skip
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for each, text in texts.items():
+        (folder / each).write_text(text)
+    (tmp_path / "secret.csv").write_text("input\nsecret\n")
+    (folder / "link.csv").symlink_to(tmp_path / "secret.csv")
+    text, reason = BAD[name]
+    (folder / "lab.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=reason) as error:
+        read_lab(folder / "lab.yaml")
+    assert str(folder) in str(error.value)
 
 
-ASSERTS = """
-- {type: equals, value: "{{expected}}"}
-- {type: not-equals, value: "{{forbidden}}"}
-- {type: equals, value: {answer: 1}}
-- {type: contains, value: "{{part}}", metric: cost}
-- {type: not-icontains, value: "{{forbidden}}"}
-- {type: starts-with, value: "{% if part %}{{part}}{% endif %}"}
-- {type: contains-any, value: ["{{expected}}", Rome]}
-- {type: contains-all, value: "Par, is"}
-- {type: icontains-any, value: [PARIS]}
-- {type: icontains-all, value: [PA, IS]}
-- {type: not-regex, value: "^.{5}$"}
-- {type: is-json, value: file://schema.json}
-- {type: contains-json}
-- {type: latency, threshold: 60000}
-- {type: not-latency, threshold: 60000}
-- {type: cost, threshold: 4}
-- {type: similar, value: "{{expected}}", threshold: 0.9}
-- {type: not-similar, value: "{{expected}}", threshold: 0.9}
-- {type: levenshtein, value: "{{expected}}", threshold: 1}
-- {type: word-count, value: {min: 1, max: 2}}
-- {type: python, value: "context['vars']['expected'] in output"}
-- {type: python, value: "file://code.py"}
-- {type: llm-rubric, value: "It says {{part}}."}
-- {type: llm-rubric, value: "It says {{part}}.", threshold: 0.9}
-- {type: not-llm-rubric, value: "It says {{part}}."}
-- {type: llm-rubric, value: "It is nonsense."}
-- {type: llm-rubric, value: file://rubric.txt, rubricPrompt: "A: <reply>{{ output }}</reply> {{ rubric }}"}
-"""
+def test_every_problem_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text("agnet: a\nvariants: {v: {mode: loud}}\ninputs: [[]]\nchecks: ['/(/']\n")
+    with pytest.raises(ConfigError) as error:
+        read_lab(tmp_path / "lab.yaml")
+    assert [re.search(r"line (\d)", problem)[1] for problem in error.value.problems] == ["1", "2", "4", "3"]
 
 
-def write(folder: Path, **parts: Any) -> Path:
-    (folder / "schema.json").write_text(json.dumps(SCHEMA))
-    (folder / "code.py").write_text("def get_assert(output, context):\n    return 'Pa' in output\n")
-    (folder / "rubric.txt").write_text("It says Rome.")
-    path = folder / "file.yaml"
-    data = {"prompts": ["{{q}}"], "providers": ["agentbook:acme~writer"], **parts}
-    path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
-    return path
+def test_many_rows_are_read_in_time_and_memory(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("input,a\n" + "".join(f"What is {n}?,answer {n}\n" for n in range(100_000)))
+    (tmp_path / "lab.yaml").write_text("inputs: rows.csv\nchecks: ['contains {{a}}']\n")
+    began = time.process_time()
+    assert len(read_lab(tmp_path / "lab.yaml").experiment.inputs) == 100_000
+    assert time.process_time() - began < 30
 
 
-def decided(frame: pd.DataFrame) -> list[list[bool | None]]:
-    """Whether each check passed; None if it could not decide."""
-    return [[None if pd.isna(each) else bool(each) for each in row] for row in frame.to_numpy().tolist()]
+# Code
 
 
-VARS = [
-    {"q": "Paris", "expected": "Paris", "forbidden": "London", "part": "Pa"},
-    {"q": "London", "expected": "Paris", "forbidden": "London", "part": "Pa"},
-    {"q": '{"answer": 1}', "expected": '{"answer": 1}', "forbidden": "x", "part": "answer"},
-    {"q": "Paris, Rome is {{ no }} at all", "expected": "Rome", "forbidden": "at", "part": "Paris"},
-]
-
-
-@pytest.mark.usefixtures("_embeddings")
-def test_a_lab_judges_by_the_asserts_of_a_file_as_the_command(
-    platform: Platform, evaluate: Callable[..., list[Any]], tmp_path: Path
-) -> None:
-    platform.usage = {"usage": {"prompt_tokens": 1, "completion_tokens": 2, "model": "small"}}
-    path = write(
-        tmp_path,
-        defaultTest={"assert": yaml.safe_load(ASSERTS), "options": {"provider": "agentbook:acme~judge"}},
-        tests=[{"vars": values} for values in VARS],
-        evaluateOptions={"repeat": 2},
+def test_a_function_runs_only_if_it_is_allowed(platform: Platform, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    (tmp_path / "checks.py").write_text(
+        f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef polite(reply):\n    return 'please' in reply\n"
+        "def near(reply, question, values):\n    return 0.4 if values['n'] == 3 else 1\n"
     )
-    rows = evaluate(path, prices=PRICES, workspace="acme~lab")
-    expected = [[part.passed for part in row.grade.parts] for row in rows if row.cell.repeat == 1]
-    questions = platform.questions_asked()
-    lab = load(path, platform)
-    frame = lab.run(progress=False, prices=PRICES)
-    assert sorted(frame["repeat"]) == [1] * len(VARS) + [2] * len(VARS)
-    assert [error.count(":") for error in frame["check_error"]] == [2] * len(frame), "only the judge that says nothing"
-    assert decided(frame[frame["repeat"] == 1][list(lab.checks)]) == expected
-    assert platform.questions_asked() == questions
-    # And the other way: the lab's file beside the first one, and in another folder.
-    again = evaluate(lab.save(tmp_path / "again.yaml"), prices=PRICES)
-    assert [[part.passed for part in row.grade.parts] for row in again if row.cell.repeat == 1] == expected
-    (tmp_path / "elsewhere").mkdir()
-    assert any("code.py" in note for note in save(lab, tmp_path / "elsewhere" / "moved.yaml"))
-    moved = evaluate(tmp_path / "elsewhere" / "moved.yaml", prices=PRICES)
-    gone = [
-        n
-        for n, each in enumerate(yaml.safe_load(ASSERTS))
-        if each["value" if "value" in each else "type"] == "file://code.py"
-    ]
-    kept = [[passed for n, passed in enumerate(row) if n not in gone] for row in expected]
-    assert [[part.passed for part in row.grade.parts] for row in moved if row.cell.repeat == 1] == kept
-
-
-CASES = [
-    {"vars": {"q": "one"}, "threshold": 0.5, "assert": [{"type": "contains", "value": "o"}, {"type": "equals", "value": "x"}]},
-    {"vars": {"q": "two", "w": "a"}, "assert": [{"type": "equals", "value": "{{w}}"}]},
-    {"vars": {"q": "two", "w": "two"}, "assert": [{"type": "equals", "value": "{{w}}"}]},
-    {"vars": {"q": "two", "w": "two"}, "assert": [{"type": "equals", "value": "{{w}}", "weight": 0}]},
-    {"vars": {"q": "two", "w": "two"}, "options": {"disableDefaultAsserts": True}},
-    {"vars": {"q": "set"}, "assert": [{"type": "assert-set", "threshold": 0.5, "assert": [
-        {"type": "contains", "value": "s", "metric": "m"}, {"type": "contains", "value": "z", "weight": 2}]}]},
-    {"vars": {"q": "judge"}, "assert": [{"type": "llm-rubric", "value": "It says {{q}}."}]},
-    {"vars": {"q": "judged"}, "assert": [{"type": "llm-rubric", "value": "It says other."}]},
-    {"vars": {"q": ["three", "four"]}, "threshold": 0.9, "assert": [{"type": "contains", "value": "th"}]},
-]  # fmt: skip
-
-
-def test_a_lab_judges_each_case_by_its_own_asserts(
-    platform: Platform, evaluate: Callable[..., list[Any]], tmp_path: Path
-) -> None:
-    default = {"assert": [{"type": "not-contains", "value": "four"}], "options": {"provider": "agentbook:acme~judge"}}
-    path = write(tmp_path, defaultTest=default, tests=CASES, description="All kinds")
-    expected = [row.status == "passed" for row in evaluate(path, workspace="acme~lab")]
-    assert set(expected) == {True, False}
-    lab = load(path, platform)
-    assert lab.run(progress=False)["passed"].tolist() == expected
-    for name in ("again.yaml", "again.json"):
-        assert load(lab.save(tmp_path / name), platform).run(progress=False)["passed"].tolist() == expected
-    assert [row.status == "passed" for row in evaluate(tmp_path / "again.yaml")] == expected
-    # Another check, which is not part of the score that a case's threshold is about.
-    (name,) = lab.checks
-    lab.check({name: lab.checks[name], "short": ab.checks.length(max=9, unit="characters")})
-    passed = lab.run(progress=False)["passed"].tolist()
-    assert [row.status == "passed" for row in evaluate(lab.save(tmp_path / "more.yaml"))] == passed == expected
-
-
-def test_a_lab_refuses_or_notes_what_it_cannot_follow(platform: Platform, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="repeat"):
-        load(write(tmp_path, tests=[{"vars": {"q": "a"}, "options": {"repeat": 3}}, {"vars": {"q": "b"}}]), platform)
-    with pytest.raises(ValueError, match="agentbook eval"):
-        load(
-            write(tmp_path, prompts=["{{q}}", "{{ q }}"], tests=[{"vars": {"q": "a"}, "prompts": ["{{q}}"]}]), platform
-        )
-    rubric = {"assert": [{"type": "llm-rubric", "value": "It is fine."}]}
-    case = {"vars": {"q": "a"}, "description": "first", "providerOutput": "b"}
-    lab = load(write(tmp_path, defaultTest=rubric, tests=[case]), platform)
-    assert len(lab.notes) == 3
-    with pytest.raises(ValueError, match="names no judge"):
-        lab.run(progress=False)
-    lab = load(write(tmp_path, tests=[{"vars": {"q": "a"}, "options": {"repeat": 3}}]), platform)
-    assert len(lab.run(progress=False)) == 3
-
-
-@pytest.mark.parametrize("name", ["lab.html", "lab.txt", "lab"])
-def test_a_name_of_no_file_of_a_lab_is_refused(platform: Platform, tmp_path: Path, name: str) -> None:
-    lab = make(platform)
+    path = tmp_path / "lab.yaml"
+    path.write_text(
+        "agent: acme~writer\nworkspace: acme~lab\ninputs: [{message: 'please', values: {n: 3}}]\n"
+        "checks: ['function: checks.py:polite', 'close: function: checks.py:near', 'not: function: checks.py:polite']\n"
+    )
+    with pytest.raises(ConfigError, match="allow_code"):
+        load(path, platform)
+    with pytest.raises(ConfigError, match="--allow-code"):
+        evaluate(path, lambda: pytest.fail("connected"))
+    assert not mark.exists()
+    assert "'close: function: checks.py:near'" in rewritten(path, platform, allow_code=True)
+    assert mark.exists()
+    lab = load(path, platform, allow_code=True)
     lab.add_variant("now")
-    with pytest.raises(ValueError, match=rf"'{name}': .*\.json, \.yaml, \.yml, \.csv, \.jsonl"):
-        lab.save(tmp_path / name)
-    assert list(tmp_path.iterdir()) == []
-    lab.save(tmp_path / "lab.JSON")
-    (tmp_path / "lab.JSON").rename(tmp_path / name)  # as an earlier version wrote it
-    assert list(load(tmp_path / name, platform).variants) == ["now"]
+    row = lab.run(progress=False).iloc[0]
+    assert [row["polite"], row["close"], row["close_score"], row["not polite"]] == [True, False, 0.4, False]
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.warns(UserWarning, match="stays there"):
+        lab.save(tmp_path / "elsewhere" / "lab.yaml")
+    lab.check({"mine": lambda reply: True})
+    with pytest.warns(UserWarning, match="mine"):
+        lab.save(tmp_path / "lab.yaml")
+    assert load(tmp_path / "lab.yaml", platform).checks == {}
 
 
-def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    marker = tmp_path / "ran"
-    code = f"__import__('pathlib').Path({str(marker)!r}).touch() or True"
-    (tmp_path / "secret").write_text("s3cret")
-    lab = make(platform)
-    lab.add_variant("v", "Be brief.")
-    lab.inputs = ["Why?"]
-    lab.check({"any": re.compile("x")})
-    data = json.loads(lab.save(tmp_path / "lab.json").read_text())
-    secret = f"file://{tmp_path / 'secret'}"
+def test_nothing_else_in_a_file_runs_or_reads(
+    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED", "planted-secret")
+    (tmp_path / "secret.txt").write_text("planted-secret")
+    texts = ["{{env.PLANTED}}", "{{ 7 * 7 }}", "file://secret.txt", "{% for a in b %}{% endfor %}", "${PLANTED}"]
+    path = tmp_path / "lab.yaml"
+    for text in texts:
+        data = {
+            "agent": "acme~writer",
+            "workspace": "acme~lab",
+            "inputs": [{"message": "{{a}}", "values": {"a": text}}],
+        }
+        path.write_text(json.dumps({**data, "checks": [f"equals: {text}"] if "env" not in text else ["words >= 1"]}))
+        results, _ = evaluate(path, lambda: platform, follow=platform.follow)  # type: ignore[arg-type, return-value]
+        assert [(row.reply, row.status) for row in results.rows] == [(text, "passed")]
+    for wrong in (
+        "inputs: [!!python/object/apply:os.abort []]",
+        "inputs: ['{{env.PLANTED}}']",
+        "inputs: !include secret.txt",
+    ):
+        path.write_text(wrong)
+        with pytest.raises(ConfigError) as error:
+            read_lab(path)
+        assert "planted-secret" not in str(error.value)
 
-    def checks(**check: Any) -> Path:
-        path = tmp_path / "hostile.json"
-        named = {"name": "c"} if "kind" in check else {"metric": "c"}
-        path.write_text(json.dumps({**data, "checks": [{**named, **check}]}))
-        return path
 
-    def cases(assertion: dict[str, Any], **others: Any) -> Path:
-        return checks(type="agentbook:cases", value={"Why?": {"assert": [assertion], **others}})
+# One experiment
 
-    for wrong in (code, True, float("inf"), float("nan"), [1], {}):
-        for check in (
-            {"type": "agentbook:characters", "value": {"min": wrong}},
-            {"type": "word-count", "value": {"max": wrong}},
-            *({"type": kind, "threshold": wrong} for kind in ("latency", "cost", "similar", "llm-rubric")),
-        ):
-            with pytest.raises(ValueError, match="damaged"):
-                load(checks(**check), platform)
-    for kind, what in (("contains", 5), ("contains", {"a": 1}), ("json_schema", "text"), ("regex", 5)):
-        with pytest.raises(ValueError, match="damaged"):
-            load(checks(kind=kind, what=what, flags=0), platform)
-    for wrong in (code, True, -1, 1.5):
-        with pytest.raises(ValueError, match="damaged"):
-            load(checks(kind="regex", what="x", flags=wrong), platform)
-    for assertion in ({"type": "contains", "value": secret}, {"type": "llm-rubric", "value": secret}):
-        for path in (checks(**assertion), cases(assertion)):
-            with pytest.raises(ValueError, match="damaged"):
-                load(path, platform)
-    monkeypatch.chdir(tmp_path)  # where a person works is no folder of the lab's file either
-    rubric = {"type": "llm-rubric", "value": "{{q}}", "provider": "agentbook:acme~judge"}
-    for name in ("file://secret", secret):
-        for assertion in (
-            {**rubric, "rubricPrompt": name},
-            {"type": "assert-set", "assert": [{**rubric, "rubricPrompt": name}]},
-        ):
-            with pytest.raises(ValueError, match="damaged"):
-                load(checks(**assertion), platform)
-        with pytest.raises(ValueError, match="damaged"):
-            load(cases(rubric, rubricPrompt=name), platform)
-    pattern = """{{ "'" }}, __import__('os').abort(), {{ "'" }}{{ '"' }}"""
-    hostile: list[tuple[Callable[..., Path], dict[str, Any]]] = [
-        (checks, {"type": "python", "value": code}),
-        (lambda **check: cases(check), {"type": "not-python", "value": code}),
-        (checks, {"kind": "regex", "what": pattern, "flags": 2}),
-    ]
-    for place, check in hostile:
-        loaded = load(place(**check), platform)
-        loaded.run(progress=False)
-        assert (save(loaded, tmp_path / "out.yaml") == []) is ("kind" in check)
-        load(tmp_path / "out.yaml", platform).run(progress=False)
-    assert not marker.exists()
-    for wrong in (True, "1", float("inf"), None):
-        for make_one in (ab.checks.latency, ab.checks.cost, lambda n: ab.checks.overlap("a", threshold=n)):
-            with pytest.raises(ValueError, match="number"):
-                make_one(wrong)  # type: ignore[operator]
+
+ROWS_OF_5000 = "question,expected\n" + "".join(f"What is {n}?,{n if n % 3 else 'nothing'}\n" for n in range(5000))
+WHOLE = {
+    "a conversation": """
+agent: acme~writer
+workspace: acme~lab
+variants: {a: {system_prompt: A}, b: {system_prompt: B}}
+inputs:
+  - messages: [I want tea., Now.]
+    checks: ["turn 1: tea"]
+  - messages: [Hello., Bye.]
+checks: [now, "every turn: words <= 2"]
+repeats: 2
+""",
+    "a judge": """
+agent: acme~writer
+workspace: acme~lab
+judge: acme~judge
+variants: {a: {system_prompt: A}, b: {system_prompt: B}}
+inputs:
+  - {message: Hello, values: {word: Hello}}
+  - {message: Bye, values: {word: you}}
+  - {message: nonsense, values: {word: nonsense}}
+checks: ["judge: It says {{word}}.", "strict: judge(0.8): It says {{word}}."]
+""",
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_the_form_the_file_the_command_and_the_fixture_agree(
+    agent_eval: Callable[..., Any], platform: Platform, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(WHOLE[name])
+    lab = load(path, platform)
+    lab.run(progress=False)
+    saved = lab.save(tmp_path / "saved.yaml")
+    assert_alike(lab, agent_eval(saved, follow=platform.follow, fail_under=0.0))
+
+
+def assert_alike(lab: ab.PromptLab, results: Any) -> None:
+    """The verdicts of an evaluation are those of the lab."""
+    rows = {row.answer.key: row for row in results.rows}
+    assert rows.keys() == lab.answers_by_key.keys()
+    for answer in lab.answers:
+        row = rows[answer.key]
+        assert (row.reply, row.answer.verdicts) == (answer.reply, answer.verdicts)
+        assert (row.status == "passed") is (answer.passed(list(lab.all_checks)) is True)
+    table = lab.compare_variants() if len(lab.variants) > 1 else None
+    if table is not None:
+        pd.testing.assert_frame_equal(
+            table.query("metric != 'latency_s'").reset_index(drop=True),
+            results.comparison.query("metric != 'latency_s'").reset_index(drop=True),
+        )
+
+
+def test_a_lab_of_5000_rows_is_asked_soon_and_judged_alike(
+    agent_eval: Callable[..., Any], platform: Platform, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.csv").write_text(ROWS_OF_5000)
+    (tmp_path / "lab.yaml").write_text(
+        "inputs: [{message: '{{question}}', values: rows.csv}]\nchecks: ['contains {{expected}}']\n"
+    )
+    lab = load(tmp_path / "lab.yaml", platform, agent="acme~writer", workspace="acme~lab")
+    lab.add_variant("now")
+    lab.check({"number": ab.checks.contains("{{expected}}")})
+    inline = make(platform)
+    inline.add_variant("now")
+    inline.input_set.use(lab.input_set.find(text) for text in lab.inputs)
+    inline.check(lab.checks)
+    assert "values: rows.csv" in lab.save(tmp_path / "saved.yaml").read_text()
+    for path in (tmp_path / "saved.yaml", inline.save(tmp_path / "inline.yaml")):
+        began, first = time.process_time(), []
+
+        def answer_to(settings: Record, text: str, began: float = began, first: list[float] = first) -> str:
+            first.append(time.process_time() - began)
+            return text
+
+        platform.reply = answer_to
+        results = agent_eval(
+            path, agent="acme~writer", workspace="acme~lab", follow=platform.follow, fail_under=0.0, concurrency=64
+        )
+        assert first[0] < 10
+        assert (len(results.rows), results.count("failed")) == (5000, 1667)
 
 
 def test_the_form_saves_and_loads_repeats_and_odd_inputs(platform: Platform, tmp_path: Path) -> None:
@@ -536,11 +447,21 @@ def test_the_form_saves_and_loads_repeats_and_odd_inputs(platform: Platform, tmp
         add(view, "v", "Be brief.")
         run(view, "one\ntwo", "2 of 2 answered")
         view.run.repeats.value = 3
-        path = write(tmp_path, tests=[{"vars": {"q": text}} for text in ("- {{ unknown }}", "1. a\r\nb", "a\u2028b⏎")])
+        odd = ["- {{ unknown }}", "1. a\r\nb", "a\u2028b⏎"]
+        path = tmp_path / "odd.json"
+        path.write_text(
+            json.dumps(
+                {
+                    "variants": {"v": {"system_prompt": "x"}},
+                    "inputs": [odd[0].replace("{{ unknown }}", "{% raw %}{{ unknown }}{% endraw %}"), *odd[1:]],
+                }
+            )
+        )
         view.results.path.value = str(tmp_path / "saved.yaml")
         view.results.save.click()
         until(lambda: "saved.yaml" in words(view.form.status["file"]))
-        assert len(load(tmp_path / "saved.yaml", platform).run(progress=False)) == 6
+        saved = load(tmp_path / "saved.yaml", platform)
+        assert (saved.repeats, saved.inputs) == (3, ["one", "two"])
         platform.questions_asked()
         view.results.path.value = str(path)
         view.results.load.click()
@@ -551,9 +472,72 @@ def test_the_form_saves_and_loads_repeats_and_odd_inputs(platform: Platform, tmp
         until(lambda: view.run.repeats.value == 1)
         view.run.run.click()
         until(lambda: "3 of 3 answered" in words(view.form.status["run"]))
-        assert {text for _, text in platform.questions_asked()} == {"- {{ unknown }}", "1. a\r\nb", "a\u2028b⏎"}
+        assert {text for _, text in platform.questions_asked()} == set(odd)
     finally:
         view.close()
+
+
+def test_a_line_in_the_form_may_leave_the_judge_to_the_lab(platform: Platform) -> None:
+    lab = make(platform)
+    lab.judge.agent = "acme~judge"
+    view = LabView(lab)
+    try:
+        view.run.checks.value = "judge: It says Hello."
+        until(lambda: len(lab.checks) == 1)
+        assert lab.checks["judged: It says Hello."].judges == ("acme~judge",)
+    finally:
+        view.close()
+
+
+def test_a_form_that_edits_a_prompt_with_examples_keeps_them_once(platform: Platform) -> None:
+    lab = make(platform)
+    lab.add_variant(
+        "v", "Be brief.", messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    )
+    view = LabView(lab)
+    try:
+        view.variants._edit("v")
+        view.variants.fields["system_prompt"].value += " Now."
+        view.variants._save_edited()
+        assert str(lab.variants["v"].instructions).count("<user>\nHi\n</user>") == 1
+        assert str(lab.variants["v"].instructions).endswith("Now.")
+    finally:
+        view.close()
+
+
+def test_examples_are_sent_with_the_prompt(platform: Platform) -> None:
+    lab = make(platform)
+    lab.add_variant(
+        "v", "Be {{tone}}.", messages=[{"role": "user", "content": "{{tone}}?"}, {"role": "assistant", "content": "Ho"}]
+    )
+    rows = [{"input": "Hello", "tone": "kind"}]
+    lab.run(rows=rows, progress=False)
+    [(prompt, text)] = platform.questions_asked()
+    assert (
+        text,
+        prompt.startswith("Be kind."),
+        "<user>\nkind?\n</user>\n\n<assistant>\nHo\n</assistant>" in prompt,
+    ) == ("Hello", True, True)
+    assert lab.preview()["system_prompt"].tolist() == [prompt]
+    with pytest.raises(ValueError, match="system prompt"):
+        lab.add_variant("w", messages=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
+
+
+@pytest.mark.parametrize("name", ["lab.html", "lab.txt", "lab", "lab.csv"])
+def test_a_name_of_no_file_of_a_lab_is_refused(platform: Platform, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"\.yaml"):
+        make(platform).save(tmp_path / name)
+
+
+def test_what_cannot_be_asked_is_refused(platform: Platform, tmp_path: Path) -> None:
+    lab = make(platform)
+    lab.add_variant("v", "About {{topic}}.")
+    for inputs in (["What is {{topic}}?"], ["Why?"]):
+        lab.inputs = inputs
+        with pytest.raises(ValueError, match="topic"):
+            lab.save(tmp_path / "lab.yaml")
+    lab.inputs = []
+    assert load(lab.save(tmp_path / "lab.yaml"), platform).variants == lab.variants
 
 
 def test_past_turns_are_masked_on_every_way_into_a_lab(platform: Platform) -> None:
@@ -569,7 +553,7 @@ def test_past_turns_are_masked_on_every_way_into_a_lab(platform: Platform) -> No
     def sent(lab: ab.PromptLab, **options: Any) -> str:
         lab.add_variant("v", "Be brief.")
         frame = lab.run(progress=False, **options)
-        return f"{platform.questions_asked()} {lab.as_data()} {frame.to_dict()}"
+        return f"{platform.questions_asked()} {lab_data(lab)} {frame.to_dict()}"
 
     turn = Turn("s1", prompt="I am ada@acme.test.", text="Hi ada@acme.test")
     for given_turns in (turns, [turn], turn, turns.to_dict("records")):

@@ -91,22 +91,20 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield running
 
 
-def test_an_evaluation_file_is_asked_case_by_case(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lab_file_is_asked_input_by_input(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
     monkeypatch.setenv("AGENTBOOK_API_KEY", service.key("agents:write", "sessions:write", "workspaces:read"))
-    chat = [[{"role": "system", "content": text}, {"role": "user", "content": "{{q}}"}] for text in ("One.", "Two.")]
-    prompts = [{"raw": json.dumps(each), "label": f"chat {n}"} for n, each in enumerate(chat)]
-    tests = [{"vars": {"q": f"What is {n}?"}} for n in range(8)]
-    file = tmp_path / "cases.json"
-    file.write_text(json.dumps({"prompts": [*prompts, "As it is: {{q}}"], "tests": tests}))
+    variants = {"one": {"system_prompt": "One."}, "two": {"system_prompt": "Two."}, "now": {}}
+    file = tmp_path / "lab.json"
+    file.write_text(json.dumps({"variants": variants, "inputs": [f"What is {n}?" for n in range(8)]}))
     where = ["--agent", "acme~scribe", "--workspace", "acme~playground", "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(main, ["eval", str(file), *where, "--repeat", "2", "--concurrency", "1", "--no-progress"])
+    done = CliRunner().invoke(
+        main, ["eval", str(file), *where, "--repeats", "2", "--concurrency", "1", "--no-progress"]
+    )
     assert done.exit_code == 0, done.output
-    rows = json.loads((tmp_path / "out" / "results.json").read_text())["results"]["results"]
-    rows.sort(key=lambda row: row["sessionId"])  # ids grow with time
+    rows = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    rows.sort(key=lambda row: row["session_id"])  # ids grow with time
     rounds = [rows[start : start + 3] for start in range(0, len(rows), 3)]
-    assert all(len({row["testIdx"] for row in each}) == 1 for each in rounds)
-    assert [each[0]["testIdx"] for each in rounds] == list(range(16))
-    assert len({tuple(row["promptIdx"] for row in each) for each in rounds}) > 2
+    asked = [{(row["input"], row["repeat"]) for row in each} for each in rounds]
+    assert asked == [{(f"What is {n}?", repeat)} for n in range(8) for repeat in (1, 2)]
+    assert len({tuple(row["variant"] for row in each) for each in rounds}) > 2

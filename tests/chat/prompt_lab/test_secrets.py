@@ -25,12 +25,11 @@ from .lab_platform import LabPlatform, make_lab
 SECRET = "pl4nted+s/ecret"
 KEY = f"key-id:{SECRET}"
 FORMS = (SECRET, quote(SECRET, safe=""), base64.b64encode(KEY.encode()).decode())
-CASES = """
-prompts: ["{{q}}"]
-tests:
-  - {vars: {q: one}, assert: [{type: contains, value: key}, {type: llm-rubric, value: It is kind.}]}
-  - {vars: {q: two}, assert: [{type: contains, value: nothing}]}
-  - {vars: {q: three}, assert: [{type: contains, value: nothing}]}
+LAB = """
+inputs:
+  - {message: one, checks: [key, "judge: It is kind."]}
+  - {message: two, checks: [nothing]}
+  - {message: three, checks: [nothing]}
 """
 
 
@@ -95,10 +94,10 @@ def test_no_file_and_no_notebook_holds_a_key(platform: LabPlatform, tmp_path: Pa
 
 
 def test_no_report_of_an_evaluation_holds_a_key(platform: LabPlatform, journals: list[str], tmp_path: Path) -> None:
-    (tmp_path / "cases.yaml").write_text(CASES)
+    (tmp_path / "lab.yaml").write_text(LAB)
     options: dict[str, Any] = {"agent": "acme~writer", "judge": "acme~judge", "workspace": "acme~lab"}
     results, _ = evaluate(
-        tmp_path / "cases.yaml", lambda: platform, folder=tmp_path / "out", concurrency=1, follow=platform.follow,
+        tmp_path / "lab.yaml", lambda: platform, folder=tmp_path / "out", concurrency=1, follow=platform.follow,
         **options,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     assert [row.status for row in results.rows] == ["passed", "error", "failed"]
@@ -124,16 +123,13 @@ def test_no_repr_and_no_pickle_of_a_lab_holds_a_key(platform: LabPlatform) -> No
 def test_no_key_rewrites_a_run_or_a_report(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     text = "the latest ollama has none of 1234: null"
-    case = {"vars": {"q": text}, "assert": [{"type": "contains", "value": "latest"}]}
-    (tmp_path / "cases.yaml").write_text(json.dumps({"prompts": ["{{q}}"], "tests": [case]}))
+    (tmp_path / "lab.yaml").write_text(json.dumps({"inputs": [text], "checks": ["latest"]}))
     options: dict[str, Any] = {"agent": "acme~writer", "workspace": "acme~lab", "folder": tmp_path / "out"}
     platform = LabPlatform(lambda settings, text: f"{text} t0ken-reply")
-    evaluate(tmp_path / "cases.yaml", lambda: platform, follow=platform.follow, **options)  # type: ignore[arg-type, return-value]
-    (row,) = json.loads((tmp_path / "out/results.json").read_text())["results"]["results"]
+    evaluate(tmp_path / "lab.yaml", lambda: platform, follow=platform.follow, **options)  # type: ignore[arg-type, return-value]
+    (row,) = json.loads((tmp_path / "out/results.json").read_text())["results"]
     reply = text + (" …" if key == "t0ken-reply" else " t0ken-reply")
-    assert (row["testIdx"], row["response"]["output"]) == (0, reply)
+    assert (row["input"], row["reply"]) == (text, reply)
     assert reply in (tmp_path / "out/report.html").read_text()
     stored = open_run(next(directory().glob("*.jsonl")))
     assert [each.reply for each in stored.answers] == [reply]
-    again, _ = evaluate(tmp_path / "cases.yaml", lambda: platform, grade=tmp_path / "out", **options)  # type: ignore[arg-type, return-value]
-    assert [each.status for each in again.rows] == ["passed"]

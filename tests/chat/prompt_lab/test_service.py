@@ -241,10 +241,11 @@ def test_a_run_whose_kernel_is_killed_continues(service: Service, connect: Conne
 
 
 GREETING = """
-prompts: ["What is a {{word}}?"]
-tests:
-  - {vars: {word: session}, assert: [{type: icontains, value: session}]}
-  - {vars: {word: session}, assert: [{type: equals, value: nothing like it}]}
+agent: acme~scribe
+variants: {brief: {system_prompt: Be brief.}}
+inputs:
+  - {message: "What is a {{word}}?", values: {word: session}, checks: [session]}
+  - {message: "What is a {{word}}?", values: {word: turn}, checks: ["equals: nothing like it"]}
 """
 
 
@@ -259,26 +260,41 @@ def test_the_command_runs_a_file_and_its_exit_code_says_how_it_went(
     monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*SCOPES))
     file = tmp_path / "greeting.yaml"
     file.write_text(GREETING)
-    where = ["--agent", "acme~scribe", "--workspace", "acme~playground", "--out", tmp_path / "out"]
+    where = ["--workspace", "acme~playground", "--out", tmp_path / "out"]
     below = evaluate(file, *where)
-    assert (below.exit_code, below.stdout.splitlines()[0]) == (100, "1/2\tWhat is a {{word}}?"), below.output
+    assert (below.exit_code, below.stdout.splitlines()[0]) == (100, "1/2\tbrief"), below.output
     assert evaluate(file, *where, "--fail-under", "0.5").exit_code == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"results.json", "junit.xml", "report.html"}
-    file.write_text(GREETING.replace("equals", "javascript"))
+    file.write_text(GREETING.replace("values", "vars"))
     wrong = evaluate(file, *where)
     assert (wrong.exit_code, wrong.stdout) == (1, "")
     assert "greeting.yaml, line 5" in wrong.stderr
+    assert "greeting.yaml, line 6" in wrong.stderr
+    assert evaluate(file.with_name("greeting.yaml"), *where, "--against", "brief").exit_code == 1
     assert evaluate(tmp_path / "missing.yaml", *where).exit_code == 1
     assert evaluate(file, "--fail-under", "2").exit_code == 2
     file.write_text(GREETING)
+    assert evaluate(file, *where, "--against", "brief").exit_code == 0, "it is worse than none"
     nobody = evaluate(file, "--agent", "acme~nobody", "--workspace", "acme~playground", "--out", tmp_path / "out")
     assert (nobody.exit_code, nobody.stdout) == (1, ""), nobody.output
+
+
+def test_the_first_example_of_the_manual_runs(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
+    monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*SCOPES))
+    page = (Path(__file__).parents[3] / "docs/23-evaluation-files.md").read_text("utf-8")
+    assert len(page.splitlines()) <= 200
+    (tmp_path / "lab.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    done = evaluate(tmp_path / "lab.yaml", "--out", tmp_path / "out")
+    assert (done.exit_code, "2/2\tbrief" in done.stdout) == (100, True), done.output
 
 
 def test_a_killed_command_continues(service: Service, tmp_path: Path) -> None:
     words = [f"word{n}" for n in range(24)]
     file, out = tmp_path / "many.yaml", tmp_path / "out"
-    file.write_text(f"prompts: ['What is {{{{word}}}}?']\ntests: [{{vars: {{word: [{', '.join(words)}]}}}}]")
+    file.write_text(json.dumps({"inputs": [f"What is {word}?" for word in words]}))
     command = [
         sys.executable, "-m", "agentbook", "eval", str(file), "--agent", "acme~scribe", "--workspace",
         "acme~playground", "--out", str(out), "--concurrency", "1", "--no-progress",
@@ -294,6 +310,6 @@ def test_a_killed_command_continues(service: Service, tmp_path: Path) -> None:
         [*command, "--concurrency", "12"], env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    rows = json.loads((out / "results.json").read_text())["results"]["results"]
+    rows = json.loads((out / "results.json").read_text())["results"]
     assert len(rows) == 24
-    assert set(answered) <= {row["sessionId"] for row in rows}, "what was answered is not asked again"
+    assert set(answered) <= {row["session_id"] for row in rows}, "what was answered is not asked again"

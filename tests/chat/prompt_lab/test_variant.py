@@ -60,7 +60,7 @@ def test_prompt_is_short_for_system_prompt() -> None:
     assert variant == Variant("a", "Be brief.", model="m", temperature=0, top_p=1)
     assert variant.prompt == variant.system_prompt == "Be brief."
     assert variant.settings == {"system_prompt": "Be brief.", "model": "m", "temperature": 0, "top_p": 1}
-    assert Variant.from_data(variant.as_data()) == variant
+    assert Variant("a", **variant.as_data()) == variant
     assert Variant("cold", temperature=0).configures
 
 

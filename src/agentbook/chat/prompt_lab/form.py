@@ -20,7 +20,7 @@ from ..assets import read_module
 from ..html.sanitize import escape, visible
 from ..model.user_errors import explain
 from ..widgets.parts import Parts, answer_while_busy, button, show
-from .lab import Lab
+from .lab import AgentLab
 
 T = TypeVar("T")
 STOPPED = "Stopped. The replies so far are kept; Run continues, and first looks for late replies."
@@ -51,7 +51,7 @@ class Form:
         The lab's count when its versions were last read.
     """
 
-    def __init__(self, lab: Lab, redraw: Callable[[], None]) -> None:
+    def __init__(self, lab: AgentLab, redraw: Callable[[], None]) -> None:
         self.lab, self.redraw = lab, redraw
         self.parts = Parts()
         self.status: dict[str, Any] = {}

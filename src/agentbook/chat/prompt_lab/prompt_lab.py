@@ -16,12 +16,11 @@ from ...api.calls import ref
 from ...evaluation import runs
 from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.calibration import Calibration, calibrate, calibration, is_in, labelled
-from ...evaluation.check import CODE, FUNCTION
+from ...evaluation.check import FUNCTION
 from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.experiment import Answer
-from ...evaluation.files.source import Permissions
-from ...evaluation.inputs import Input, matches_inputs, read_conversation, read_turns, talk, to_frame
+from ...evaluation.inputs import Input, matches_inputs, named, read_conversation, read_turns, talk, to_frame
 from ...evaluation.judging import compare_pairs, estimate_preference, judge_missing
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
@@ -37,13 +36,13 @@ from ...evaluation.variant import Variant
 from ...events import loop
 from ...frames.analysis.turns import turns as turns_of
 from .diff import PromptDiff
-from .lab import Lab
+from .lab import AgentLab
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
 
-class PromptLab(Lab):
+class PromptLab(AgentLab):
     """Compare variants of an agent's configuration on the same inputs.
 
     In a notebook the lab is shown as a form. Everything the form does can be done in
@@ -173,8 +172,8 @@ class PromptLab(Lab):
         ----------
         checks : mapping or iterable, optional
             As for `check`, which keeps the grades of checks that did not change. None
-            grades everything again by the present checks, except those whose code is
-            not in the file that was loaded: their grades stay.
+            grades everything again by the present checks, except those whose function
+            is not in the run that was opened: their grades stay.
 
         Returns
         -------
@@ -195,8 +194,7 @@ class PromptLab(Lab):
         if checks is not None:
             self.check(checks)
         else:
-            code = {name: check for name, check in self.checks.items() if check.base in (*CODE, FUNCTION)}
-            lost = {name for name, check in code.items() if check.value is None}
+            lost = {name for name, check in self.checks.items() if check.base == FUNCTION and check.value is None}
             for answer in self.all_answers:
                 self.judge_again(answer, lost)
         return self.judge.run()
@@ -270,7 +268,7 @@ class PromptLab(Lab):
         if is_session:
             conversation = turns_of(loop.run(self.client.sessions.events(ref(conversation)).to_pandas()), texts=True)
         is_list = isinstance(conversation, list | tuple) and all(isinstance(each, str) for each in conversation)
-        return self._add([talk(conversation) if is_list else read_conversation(conversation, mask=mask)])
+        return self._add(named([talk(conversation) if is_list else read_conversation(conversation, mask=mask)]))
 
     def add_simulated_user(
         self, agent: Any, instructions: str, *, max_turns: int = MAX_TURNS, stop: str = STOP
@@ -716,26 +714,22 @@ class PromptLab(Lab):
     # Files
 
     def save(self, path: str | Path) -> Path:
-        """Write variants, inputs, checks and results to a file; returns its path.
+        """Write variants, inputs and checks to a file; returns its path.
 
-        For a check that is code, only its name and its verdicts are written. A lab
-        never contains a credential.
+        `load` reads it, ``agentbook eval`` runs it, and people may edit it. It never
+        contains a credential.
 
         Parameters
         ----------
         path : str or Path
-            The file, such as ``lab.json``. It is replaced as a whole or not at all.
-            With a name that ends in ``.yaml`` it is an evaluation file, which holds no
-            replies, and with one in ``.csv`` or ``.jsonl`` a test set, which holds
-            inputs and checks alone: evaluation files and promptfoo name it, ``tests:
-            file://tests.csv``. A warning says what else it does not hold.
+            The file, such as ``lab.yaml``. It is replaced as a whole or not at all.
+            With a name that ends in ``.json`` it also holds the replies. A warning says
+            what it does not hold, such as a function of the notebook.
 
         Raises
         ------
         ValueError
-            If the name ends in something else than ``.json`` or one of those; if it is
-            an evaluation file, and there is no variant, or a name in braces has no
-            column.
+            If the name ends in something else, or a name in braces has no column.
         OSError
             If it cannot be written.
         """
@@ -745,40 +739,31 @@ class PromptLab(Lab):
 
     @classmethod
     def load(
-        cls,
-        path: str | Path,
-        client: Client | AsyncClient,
-        *,
-        env: str | Iterable[str] = (),
-        allow_paths: str | Path | Iterable[str | Path] = (),
-        **options: Any,
+        cls, path: str | Path, client: Client | AsyncClient, *, allow_code: bool = False, **options: Any
     ) -> PromptLab:
-        """The lab in a file that `save` wrote, or in an evaluation file.
+        """The lab in a file that `save` or a person wrote.
 
         Parameters
         ----------
         path : str or Path
         client : Client or AsyncClient
-        env : str or iterable of str
-            Variables of the environment that the prompts of an evaluation file may use.
-        allow_paths : str, path, or iterable of these
-            Folders besides its own whose files an evaluation file may read.
+        allow_code : bool
+            Whether checks may run functions of Python files, ``function:
+            checks.py:polite``. False refuses a file with such a check.
         **options
             As for `PromptLab`: `agent` and `workspace` replace those in the file.
 
         Returns
         -------
         PromptLab
-            Its `notes` say what of an evaluation file has no effect in a lab.
 
         Raises
         ------
         ValueError
-            If the file is not a lab, or damaged.
-        OSError
+            If the file cannot be read; the message says what is wrong, and where.
         """
         lab = cls(client, **options)
-        lab.read(path, Permissions.of(allow_paths, env))
+        lab.read(path, allow_code=allow_code)
         return lab
 
     # The form
@@ -803,8 +788,17 @@ class LabJudge:
     ValueError: There is no check 'polite'; there are: none yet.
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: AgentLab) -> None:
         self._lab = lab
+
+    @property
+    def agent(self) -> str | None:
+        """The agent that judges where a check names none, as `judge` in a file."""
+        return self._lab.default_judge
+
+    @agent.setter
+    def agent(self, agent: Any) -> None:
+        self._lab.default_judge = None if agent is None else ref(agent)
 
     def run(self) -> pd.DataFrame:
         """Ask the judges for missing verdicts; a run does so by itself.
@@ -843,8 +837,10 @@ class LabJudge:
         ValueError
             If there is no such check, or no reply has both a verdict and a label.
         """
-        if check not in self._lab.checks:
-            raise ValueError(f"There is no check {check!r}; there are: {', '.join(self._lab.checks) or 'none yet'}.")
+        if check not in self._lab.all_checks:
+            raise ValueError(
+                f"There is no check {check!r}; there are: {', '.join(self._lab.all_checks) or 'none yet'}."
+            )
         if labels is not None:
             answers = [each for each in self._lab.answers if check in each.verdicts]
             rows = [(each.session_id, None, check, each.verdicts[check].passed) for each in answers]

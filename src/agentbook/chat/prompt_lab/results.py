@@ -255,9 +255,9 @@ class ResultsPart:
 
     async def _load(self) -> None:
         name = self.path.value.strip()
-        notes = await asyncio.to_thread(self._lab.read, name)
+        await asyncio.to_thread(self._lab.read, name)
         self._form.replaced = True
-        self._form.say(" ".join([f"Loaded {name}.", *notes]), FILE)
+        self._form.say(f"Loaded {name}.", FILE)
 
 
 def _figures(experiment: Experiment, winners: Sequence[str]) -> tuple[str, str, str]:
@@ -282,7 +282,7 @@ def summary_html(experiment: Experiment) -> str:
     frame = experiment.summary()
     if frame.empty:
         return ""
-    names, costs, versions = list(experiment.checks), _costs(experiment), version_labels(experiment.answers)
+    names, costs, versions = list(experiment.all_checks), _costs(experiment), version_labels(experiment.answers)
     titles = ["answered", *names, "median", "p95", *(["cost"] if costs else [])]
     head = "".join(f'<th scope="col" class="ab-figure">{escape(name)}</th>' for name in titles)
     body = ""
@@ -363,7 +363,7 @@ def _costs(experiment: Experiment) -> dict[str, str]:
 def _agreements(experiment: Experiment) -> list[str]:
     """How far judges agree with people, in sentences."""
     lines = []
-    for name in (name for name, check in experiment.checks.items() if not check.is_local):
+    for name in (name for name, check in experiment.all_checks.items() if not check.is_local):
         if pairs := labelled(experiment.answers, name):
             agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
             warning = calibrate(pairs).warning if len(pairs) >= MIN_THUMBS else ""
@@ -388,7 +388,7 @@ def static_html(experiment: Experiment, agent_name: str, figures: str, uid: str)
         for variant in experiment.variants.values()
     )
     folded = f'<details class="ab-steps"><summary>{len(experiment.variants)} variants</summary>{prompts}</details>'
-    checks = list(experiment.checks)
+    checks = list(experiment.all_checks)
     cells: dict[str, list[str]] = {}
     for answer in experiment.answers:
         cells.setdefault(answer.input, []).append(_cell(answer, checks))

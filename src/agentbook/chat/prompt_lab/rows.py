@@ -18,7 +18,7 @@ from ...events.turns import how_incomplete
 from ..html.markdown import render
 from ..html.sanitize import visible
 from .diff import PromptDiff
-from .lab import Lab
+from .lab import AgentLab
 
 PREVIEW = 400  # characters of a reply that the page has before a row is near the view
 MAX_COMPARED = 20_000  # characters: longer replies are shown as they are
@@ -38,7 +38,7 @@ class ResultRows:
         Counts the messages of `changes`, so that a page sees when it has missed one.
     """
 
-    def __init__(self, lab: Lab, seed: str) -> None:
+    def __init__(self, lab: AgentLab, seed: str) -> None:
         self.version = 0
         self._lab, self._seed = lab, seed
         self._ids: dict[str, int] = {}
@@ -84,7 +84,7 @@ class ResultRows:
                 "variants": [
                     {"name": visible(name), "version": visible(versions.get(name, ""))} for name in experiment.variants
                 ],
-                "checks": [visible(name) for name in experiment.checks],
+                "checks": [visible(name) for name in experiment.all_checks],
                 "seed": self._seed,
             }
             before = _passed_before(experiment, broken)
@@ -167,7 +167,7 @@ class ResultRows:
         self, experiment: Experiment, text: str, answers: Sequence[Answer], before: Mapping[Key, bool | None]
     ) -> dict[str, Any]:
         cells: dict[str, list[dict[str, Any]]] = {name: [] for name in experiment.variants}
-        checks, origin = list(experiment.checks), describe_origin(experiment.input_set.known(text).origin)
+        checks, origin = list(experiment.all_checks), describe_origin(experiment.input_set.known(text).origin)
         for answer in answers:
             if answer.variant in cells:
                 cells[answer.variant].append(_reply(answer, checks, before.get(answer.key)))
@@ -197,7 +197,7 @@ def _passed_before(experiment: Experiment, broken: Set[tuple[str, str]]) -> dict
 
     The cells that are `broken` passed in an earlier run.
     """
-    checks = list(experiment.checks)
+    checks = list(experiment.all_checks)
     passed: dict[Key, bool | None] = {key: True for key in experiment.answers_by_key if key[:2] in broken}
     for name in experiment.variants:
         for revision in experiment.revisions(name):
@@ -216,9 +216,7 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
         "reason": visible(reason),
         "passed": answer.passed(checks),
         "before": before,
-        "verdicts": [
-            each and [each.passed, each.known_score, visible(each.error or each.reason or "")] for each in verdicts
-        ],
+        "verdicts": [each and [each.passed, each.score, visible(each.error or each.reason or "")] for each in verdicts],
         "seconds": answer.latency_s,
         "finish": visible(how_incomplete(answer.finish_reason) or ""),
         "thumb": answer.thumb,

@@ -12,11 +12,11 @@ import ipywidgets as widgets
 
 from ...evaluation.checks import parse_checks
 from ...evaluation.inputs import format_inputs, parse_inputs, read_table
+from ...evaluation.lab import Template
 from ...evaluation.run import Options, Plan
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
 from .form import Form, checkbox, field, in_thread, note, text_area, title
-from .lab import Template
 from .variants import VariantsPart
 
 RUN = "run"  # the status line
@@ -198,7 +198,8 @@ class RunPart:
             self._checking = None
 
     def _parse_checks(self) -> Any:
-        return parse_checks(self.checks.value, self._lab.checks.values(), notebook_functions())
+        lab = self._lab
+        return parse_checks(self.checks.value, lab.checks.values(), notebook_functions(), lab.default_judge)
 
     def _add_check(self, line: str) -> None:
         self.checks.value = "\n".join(filter(None, [self.checks.value.rstrip(), line]))
@@ -258,7 +259,7 @@ class RunPart:
 
     def _judging(self) -> str:
         """How far the judges are, in words; empty if none is asked."""
-        names = [name for name, check in self._lab.checks.items() if not check.is_local]
+        names = [name for name, check in self._lab.all_checks.items() if not check.is_local]
         answers = [answer for answer in list(self._lab.answers_by_key.values()) if answer.reply is not None]
         grades = [answer.verdicts.get(name) for answer in answers for name in names]
         open_ = sum(grade is not None and grade.error is not None for grade in grades)

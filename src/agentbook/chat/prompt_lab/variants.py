@@ -9,6 +9,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from ...evaluation.lab import NO_AGENT
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,
@@ -21,7 +22,6 @@ from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
 from .form import Choice, Fold, Form, checkbox, combobox, field, note, region, table, text_area, text_field, title
-from .lab import NO_AGENT
 
 APPLIED = "applied in the prompt lab"  # summary of a version whose variant has no name
 FORM = "form"  # the status line
@@ -240,7 +240,10 @@ class VariantsPart:
         new = self._read(old.name)
         before = {"name": old.name, "version": old.version or "", **format_settings(old.settings)}
         changed = [name for name, box in self.fields.items() if box.value.strip() != before[name].strip()]
-        variant = self._lab.edit_variant(old, **{name: getattr(new, name) for name in changed})
+        changes = {name: getattr(new, name) for name in changed}
+        if "system_prompt" in changes:
+            changes["messages"] = None  # they stand in the text that was edited
+        variant = self._lab.edit_variant(old, **changes)
         return variant.name, f"Saved “{variant.name}”. {self._revision_note(variant.name)}"
 
     def _revision_note(self, name: str) -> str:

@@ -24,7 +24,7 @@ from ..model.user_errors import explain
 from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle
 from .form import Form, FormAccessibility, title
-from .lab import Lab
+from .lab import AgentLab
 from .results import STYLE, WINNER, ResultsPart
 from .run import RUN, RunPart
 from .variants import FORM, VariantsPart
@@ -45,7 +45,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     results : ResultsPart
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: AgentLab) -> None:
         self.lab = lab
         self._throttle = Throttle(self._draw)
         self.form = form = Form(lab, self._throttle.request_draw)
@@ -185,7 +185,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         return repr(self.lab)
 
 
-def _guide(lab: Lab) -> str:
+def _guide(lab: AgentLab) -> str:
     """The first steps in a lab as safe HTML; empty once all are done."""
     steps = {
         "Write a prompt and press “Add as variant”. Add a second one to compare it with.": lab.variants,

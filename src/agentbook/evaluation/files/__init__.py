@@ -1,1 +1,0 @@
-"""Files of evaluations: promptfoo's format, and the lab's own."""
