@@ -197,7 +197,8 @@ class Lab(Experiment):
         rounds = [[(variant.name, each.text, n) for variant in chosen] for each in filled for n in repeats]
         shared = sum(len(check.rubrics) for check in self.checks.values())
         judgements = shared + max((sum(len(check.rubrics) for check in each.checks) for each in filled), default=0)
-        given = 0 if inputs is None and rows is None else sum(each.times for each in filled)
+        is_new = self.path is not None or inputs is not None or rows is not None
+        given = sum(each.times for each in filled) if is_new else 0
         repeated = given - len(filled)
         note = (
             f"{repeated:,} of the {given:,} inputs repeat another one, and were asked once: repeats= asks each again."

@@ -167,7 +167,7 @@ class Source:
         ConfigError
             If it is none.
         """
-        if isinstance(self.value, Mapping | list):
+        if self.value is None or isinstance(self.value, Mapping | list):
             raise self.error(f"a text is needed here, not {quoted(self.value)}.")
         node = self.node
         for key in self.keys:

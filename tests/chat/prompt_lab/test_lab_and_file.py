@@ -253,6 +253,8 @@ BAD = {
     "promptfoo's": ("prompts: ['{{q}}']\ntests: [{vars: {q: a}}]\n", "agentbook import"),
     "a function": ("inputs: [a]\nchecks:\n- function: checks.py:polite\n", "line 3, .*--allow-code"),
     "JSON": ('{"inputs": ["a"],\n "inputs": ["b"]}', "line 2: the key 'inputs' is repeated"),
+    "an empty item": ("inputs:\n- a\n-\n", r"line 3, inputs\[1\]"),
+    "an empty message": ("inputs:\n- message:\n", r"line 2, inputs\[0\]"),
     "a number": ("inputs: [a]\nrepeats: many\n", "line 2, repeats"),
 }  # fmt: skip
 

@@ -84,6 +84,11 @@ def test_a_variant_is_worse_only_beyond_noise(tmp_path: Path) -> None:
         run(lab_file(tmp_path, "variants: {a: {}, b: {}}\ninputs: [Hello]\n"), LabPlatform(), against="a")
 
 
+def test_repetitions_are_asked_once_and_said(tmp_path: Path) -> None:
+    results, notes = run_all(lab_file(tmp_path, "inputs: [Hello, Bye, Hello]\n"), LabPlatform())
+    assert (len(results.rows), any("1 of the 3 inputs" in note for note in notes)) == (2, True)
+
+
 def test_the_replies_in_the_file_of_a_notebook_are_not_those_of_a_run(tmp_path: Path) -> None:
     platform = LabPlatform()
     lab = make_lab(platform)
