@@ -27,9 +27,8 @@ export default [
     },
   },
   { files: ["tests/**/*.mjs"], languageOptions: { globals: { ...globals.node } } },
-  // What a person's evaluation file names, as Node reads it there.
   {
-    files: ["**/*.cjs", "tests/peers/promptfoo/*.js"],
+    files: ["**/*.cjs"],
     languageOptions: { sourceType: "commonjs", globals: { ...globals.node } },
   },
 ];

@@ -19,6 +19,7 @@ from .accounts import accounts, keys, signin
 from .check import check
 from .common import open_store, refuse_database_server, report_errors, store_options
 from .evaluate import evaluate
+from .import_file import import_file
 from .members import members, workspaces
 from .query import query
 
@@ -356,5 +357,5 @@ def doctor() -> None:
         sys.exit(1)
 
 
-for _command in (accounts, check, evaluate, keys, members, query, workspaces, signin):
+for _command in (accounts, check, evaluate, import_file, keys, members, query, workspaces, signin):
     main.add_command(_command)
