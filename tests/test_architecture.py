@@ -31,6 +31,7 @@ LAYERS = [
         "_connect",
         "embedded",
         "chat",
+        "promptfoo",
         "evaluation",
         "client",
         "resources",
