@@ -115,7 +115,7 @@ LEFT_OUT = {
         "test_pytest_plugin.py",
     ),
     "npm": (
-        *("chat/assets", "chat/prompt_lab/test_rows_js.py", "chat/explorer/test_marks.py", "test_yaml.py"),
+        *("chat/assets", "chat/prompt_lab/test_rows_js.py", "test_yaml.py"),
         "evaluation/test_promptfoo_provider.py",
     ),
 }
