@@ -313,6 +313,8 @@ class AsyncTransport:
             http_client = self._callers_client
             client = _LoopClient(http_client or self._network.open_async_client(), is_ours=http_client is None)
             self._clients[loop] = client
+            if self._closed:  # by another thread meanwhile, which did not see this one
+                raise AgentbookError(_CLOSED)
             client.end = self._close_with(loop)
             await anext(client.end)
         return self._clients[loop]
