@@ -124,7 +124,7 @@ def insert_each_block(page: Page, panel: Panel) -> None:
     buttons = panel.replies.first.get_by_role("button", name="Insert below")
     expect(buttons).to_have_count(len(blocks))
     for n in range(len(blocks)):
-        if n == 2:
+        if n == 2 and type(page) is Page:  # JupyterLab
             keep_the_order_after_a_reload(page)
         buttons.nth(n).click()
         expect(panel.replies.first.get_by_role("button", name="Inserted")).to_have_count(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,6 +140,7 @@ class FakeStatic:
     """A static transcript that is displayed, as in a notebook."""
 
     shown = True
+    published_here = staticmethod(contextlib.nullcontext)
 
     def __init__(self, *arguments: Any) -> None:
         self.saved: list[str] = []

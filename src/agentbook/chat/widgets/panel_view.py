@@ -16,6 +16,7 @@ From the kernel
 
     - ``["field", name, value]`` of what surrounds the turns; ``box`` is a message that
       was taken back, with a number; ``files`` is what is attached to the next one;
+      ``place`` is the same in each run of a cell, and the page keeps a draft under it;
     - ``["turns", start, removed, [ids]]`` replaces some of the order of the turns;
     - ``["html", turn, part, start, removed, text]``: `text` takes the place of the
       `removed` units from `start` on;
