@@ -16,6 +16,7 @@ import agentbook as ab
 from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.checks import read_checks
 from agentbook.evaluation.model import Reply, Step
+from agentbook.evaluation.score import READ, _within_bound
 from service.process import Service
 
 CHECKS: dict[str, Any] = {
@@ -79,6 +80,45 @@ def test_a_history_brings_its_texts_and_steps(client: ab.Client) -> None:
     scores = ab.score(history, {"short": ab.checks.length(max=3), "calm": ab.checks.steps(no_failures=True)})
     answered = history.turns["status"].eq("answered").sum()
     assert scores.groupby("check")["passed"].count().to_dict() == {"short": answered, "calm": answered}
+
+
+def test_a_session_is_judged_by_its_last_reply_and_all_its_steps() -> None:
+    table = pd.concat(
+        [turns(), turns(1).assign(session_id="alone", status="unanswered", reply=None)], ignore_index=True
+    )
+    scores = ab.score(table, {"polite": "please", "calm": CHECKS["calm"]}, unit="session",
+                      steps=steps(("s0", 1, "sql", "failed")))  # fmt: skip
+    assert list(scores) == ["session_id", "check", "passed", "score", "reason", "judge", "turns", "turns_read"]
+    rows = scores.set_index(["session_id", "check"])
+    # s2: its second turn failed, so its last reply is the first turn's.
+    assert scores["turns"].tolist() == [2] * 6 + [1] * 2
+    assert [rows.loc[(name, "polite"), "passed"] for name in ("s0", "s1", "s2")] == [True, False, False]
+    assert [rows.loc[(name, "calm"), "passed"] for name in ("s0", "s1", "s2")] == [False, True, True]
+    assert rows.loc["alone", "passed"].isna().all()
+    assert rows.loc["alone", "turns_read"].eq(0).all()
+    scored = ab.with_scores(table, scores)
+    assert scored.groupby("session_id")["polite"].nunique(dropna=False).eq(1).all()
+    a, b = ab.compare_groups(scored[scored["session_id"].isin(["s0", "s1"])], by="session_id", metric="polite",
+                             unit="sessions").loc[0, ["a", "b"]]  # fmt: skip
+    assert (a, b) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("criterion", [ab.checks.GOAL_REACHED, ab.checks.FORGOT, ab.checks.GAVE_UP])
+def test_a_criterion_of_conversations_is_refused_for_turns(criterion: str) -> None:
+    with pytest.raises(ValueError, match="unit='session'"):
+        ab.score(turns(), {"goal": ab.checks.rubric(criterion, "acme~judge")})
+    with pytest.raises(ValueError, match="unit='turn' or unit='session'"):
+        ab.score(turns(), ["please"], unit="sessions")
+
+
+def test_a_long_conversation_is_judged_by_its_ends_and_its_failures() -> None:
+    said = [Reply(f"{n} " * 5000, prompt=f"Question {n}") for n in range(20)]
+    read = _within_bound(said, [n == 9 for n in range(20)])
+    assert len(read) < 20
+    assert {"Question 0", "Question 9", "Question 19"} <= {turn.prompt for turn in read}
+    assert _within_bound(said[:2], [False, False]) == said[:2]
+    [one] = _within_bound([Reply("x" * 1_000_000, prompt="Hi")], [False])
+    assert len(one.text) == READ
 
 
 def test_scores_are_columns_of_the_turns() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +28,7 @@ from ..frames.analysis.usage import with_cost
 from ..frames.tabular import frame_of, part_of, typed, with_provenance
 from .asserts import grade_check
 from .check import Check
-from .checks import number, read_checks, whole_number
+from .checks import FORGOT, GAVE_UP, GOAL_REACHED, number, read_checks, whole_number
 from .judging import Grader, Judges, require_agents, require_embeddings
 from .model import Grade, Reply, Services, Step
 from .platform import find_workspace
@@ -41,8 +42,14 @@ COLUMNS = {
     **{"session_id": "str", "message_id": "str", "check": "str", "passed": "boolean", "score": "Float64"},
     **{"reason": "str", "judge": "str"},
 }
+SESSION_COLUMNS = {
+    **{name: kind for name, kind in COLUMNS.items() if name != "message_id"}, "turns": "int64", "turns_read": "int64",
+}  # fmt: skip
 PASSED = "passed"
+UNITS = ("turn", "session")
+READ = 60_000  # characters of a conversation that its judge reads
 BEFORE = 10  # turns before the judged one that its judge reads
+WHOLE = (GOAL_REACHED, FORGOT, GAVE_UP)  # criteria of whole conversations
 _TEXTS = "score needs the texts of the turns (prompt, reply): pass a History, events, or ab.turns(events, texts=True)."
 
 
@@ -50,6 +57,7 @@ def score(
     data: Any,
     checks: Any,
     *,
+    unit: str = "turn",
     steps: Any = None,
     prices: Any = None,
     sample: int | None = None,
@@ -60,11 +68,11 @@ def score(
     max_cost: float | None = None,
     record: str | PathLike[str] | None = None,
 ) -> pd.DataFrame:
-    """Judge turns that already happened, by the checks of a prompt lab.
+    """Judge turns or sessions that already happened, by the checks of a prompt lab.
 
     Nothing is sent, unless a check is an `ab.checks.rubric`: its judge gets the turn,
-    and up to ten turns before it, in a session of its own. `with_scores` joins the
-    result to the turns.
+    and up to ten turns before it, or the whole conversation, in a session of its own.
+    `with_scores` joins the result to the turns.
 
     Parameters
     ----------
@@ -74,13 +82,19 @@ def score(
     checks : dict of name to check, or list of checks
         As for `PromptLab.check`: texts, patterns, JSON schemas, functions and
         `agentbook.checks`. Templates take the columns of the turns: ``"{{agent}}"``.
+    unit : str
+        What is judged: each ``"turn"`` (default), or each ``"session"``. Of a session,
+        a judge reads all turns, and other checks the last reply, as in a lab's
+        conversations. `ab.checks.GOAL_REACHED`, `FORGOT` and `GAVE_UP` are about
+        sessions.
     steps : DataFrame, optional
         From `steps`, for checks of steps. A history or events bring their own.
     prices : dict, DataFrame, str or path, optional
         As for `with_cost`, for checks of cost, and for `max_cost`. Default: the column
         ``cost`` of the turns, if there is one.
     sample : int, optional
-        Number of answered turns to judge, drawn at random. Default: all turns.
+        Number of answered turns, or of sessions with one, to judge, drawn at random.
+        Default: all.
     by : str or list of str, optional
         With `sample`: columns whose values keep their shares in it; each value has at
         least one turn.
@@ -115,6 +129,11 @@ def score(
         judge      str     the agent that judged, its version and its prompt's
         ========== ======= =============================================================
 
+        With ``unit="session"``, a row per session and check, without ``message_id``,
+        and with ``turns`` and ``turns_read`` (int64): how many turns the session has,
+        and how many of them a judge was shown. Of a conversation of more than 60,000
+        characters, these are its beginning, its end and the turns that failed.
+
     Raises
     ------
     TypeError, ValueError
@@ -134,17 +153,32 @@ def score(
     by_name = read_checks(checks)
     if not by_name:
         raise ValueError('score needs a check, as in ab.score(history, ["refund", ab.checks.length(max=80)]).')
+    if unit not in UNITS:
+        raise ValueError(f"score judges by unit='turn' or unit='session', not {unit!r}.")
+    for name, check in by_name.items():
+        if unit == "turn" and any(each.value in WHOLE for each in check.rubrics):
+            raise ValueError(f"The check {name!r} is about whole conversations: pass unit='session'.")
     if by is not None and sample is None:
         raise ValueError("by= says which values keep their shares in a sample: pass sample= too.")
     table = everything = _turns(data)
     if sample is not None:
-        table = _sample(table, whole_number(sample, "sample of score", low=1), by, seed)
+        # Of a session, its last reply stands for it.
+        drawn = _sample(
+            _last(table) if unit == "session" else table, whole_number(sample, "sample of score", low=1), by, seed
+        )
+        table = table[table["session_id"].isin(drawn["session_id"])] if unit == "session" else drawn
+        table.attrs = everything.attrs
     known = price_table(prices)
     if known is not None:
         table = with_cost(table, known)
     judged = {name: each for name, each in by_name.items() if not each.is_local}
-    before = _before(everything) if judged else {}
-    replies = list(_replies(table, _steps(data, steps), before))
+    before = _before(everything) if judged and unit == "turn" else {}
+    known_steps = _steps(data, steps)
+    replies = list(_replies(table, known_steps, before))
+    talks: list[_Talk] = []
+    if unit == "session":
+        talks = list(_talks(table, replies, known_steps))
+        replies = [talk.reply for talk in talks]
     services = Services(embed=endpoint())
     grades = [
         {name: grade_check(each, reply, services) for name, each in by_name.items() if reply and each.is_local}
@@ -161,10 +195,13 @@ def score(
         memory, judges = _Record(record), Judges(client.asynchronous(), where, budget=Budget(limit, known))
         loop.run(require_agents(client.asynchronous(), names, "name one in the rubric"), operation="score")
         loop.run(require_embeddings(by_name.values()), operation="score")
-        loop.run(_judge(judges, judged, replies, grades, memory), operation="score")
-    frame = typed(pd.DataFrame(list(_rows(table, by_name, replies, grades)), columns=list(COLUMNS)), COLUMNS)
+        shown = [talk.shown for talk in talks] if unit == "session" else replies
+        loop.run(_judge(judges, judged, shown, grades, memory), operation="score")
+    columns = SESSION_COLUMNS if unit == "session" else COLUMNS
+    rows = _session_rows(talks, by_name, grades) if unit == "session" else _rows(table, by_name, replies, grades)
+    frame = typed(pd.DataFrame(list(rows), columns=list(columns)), columns)
     return with_provenance(
-        frame, table, "score", checks={name: str(each) for name, each in by_name.items()},
+        frame, table, "score", unit=unit, checks={name: str(each) for name, each in by_name.items()},
         **({} if sample is None else {"sample": len(table), "seed": seed}),
     )  # fmt: skip
 
@@ -180,8 +217,10 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     data : DataFrame, Listing, History, or any other table
         What was scored.
     scores : DataFrame
-        The result of `score`; several can be concatenated. If a turn was judged twice
-        by the checks of a name, the last one counts.
+        The result of `score`; several of one unit can be concatenated. If a turn was
+        judged twice by the checks of a name, the last one counts. A session's score
+        stands in all its turns: count each session once, as in
+        ``ab.compare_periods(scored, metric="passed", unit="sessions")``.
 
     Returns
     -------
@@ -209,7 +248,7 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     """
     table = turns_of(data, caller="with_scores")
     require(table, "session_id", "message_id", "reply_id", caller="with_scores")
-    require(scores, "session_id", "message_id", "check", PASSED, caller="with_scores")
+    require(scores, "session_id", "check", PASSED, caller="with_scores")
     names = list(dict.fromkeys(scores["check"]))
     clash = next((name for name in [*names, PASSED] if name in table or names.count(PASSED)), None)
     if clash is not None:
@@ -217,7 +256,7 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
             f"with_scores would replace the column {clash!r} of the turns: name the check differently, as in "
             f"ab.score(turns, {{'{clash} check': ...}}), or drop the column."
         )
-    keys = ["session_id", "message_id"]
+    keys = ["session_id", "message_id"] if "message_id" in scores else ["session_id"]
     last = scores.drop_duplicates([*keys, "check"], keep="last")
     wide = last.set_index([*keys, "check"])[PASSED].unstack("check").reindex(columns=names).astype("boolean")
     found = table[["session_id"]].assign(message_id=_ids(table)).join(wide, on=keys)[names]
@@ -277,6 +316,76 @@ def _sample(table: pd.DataFrame, size: int, by: Any, seed: int) -> pd.DataFrame:
     chosen = table.iloc[np.sort(shuffled[:size])]
     chosen.attrs = table.attrs
     return chosen
+
+
+def _last(table: pd.DataFrame) -> pd.DataFrame:
+    """The last answered turn of each session, in the order of the sessions."""
+    answered = table[(table["status"] == "answered") & table["reply"].notna()].sort_values("turn", kind="stable")
+    return answered.drop_duplicates("session_id", keep="last").sort_index()
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """A session: its last reply with all turns, and what of it a judge is shown."""
+
+    session: str
+    turns: int
+    reply: Reply | None = None
+    shown: Reply | None = None
+
+
+def _talks(
+    table: pd.DataFrame, replies: Sequence[Reply | None], steps: Mapping[tuple[str, int], list[Step]] | None
+) -> Iterator[_Talk]:
+    """The sessions, in the order of their first turns."""
+    texts = table.reindex(columns=["prompt", "status", "failure_message"]).astype(object)
+    texts = texts.where(texts.notna(), None)
+    sessions: dict[str, list[tuple[int, str, Reply | None, Reply]]] = {}
+    keys = zip(table["session_id"], table["turn"], texts.itertuples(index=False), replies, strict=True)
+    for session, turn, (prompt, status, failure), reply in keys:
+        said = reply or Reply(f"(no reply: {failure or status})", prompt=prompt or "")
+        sessions.setdefault(str(session), []).append((int(turn), str(status), reply, said))
+    for session, turns_ in sessions.items():
+        turns_.sort(key=lambda turn: turn[0])
+        answered = [reply for *_, reply, _ in turns_ if reply is not None]
+        if not answered:
+            yield _Talk(session, len(turns_))
+            continue
+        costs = [each.cost for each in answered]
+        all_said = [said for *_, said in turns_]
+        ran = None if steps is None else [step for turn, *_ in turns_ for step in steps.get((session, turn), [])]
+        cost = None if None in costs else sum(filter(None, costs))
+        whole = replace(answered[-1], turns=all_said, before=(), latency_s=None, cost=cost, steps=ran)
+        chosen = _within_bound(all_said, [status == "failed" for _, status, *_ in turns_])
+        yield _Talk(session, len(turns_), whole, replace(whole, turns=chosen))
+
+
+def _within_bound(turns: list[Reply], failed: list[bool]) -> list[Reply]:
+    """The turns of a conversation that a judge reads: all, or its ends and failures."""
+    sizes = [len(turn.prompt) + len(turn.text) for turn in turns]
+    if sum(sizes) <= READ:
+        return turns
+    from_ends = sorted(range(len(turns)), key=lambda n: min(2 * n + 1, 2 * (len(turns) - 1 - n)))
+    chosen: set[int] = set()
+    left = READ
+    for n in sorted(from_ends, key=lambda n: not (failed[n] or n in from_ends[:2])):
+        if sizes[n] <= left or not chosen:
+            chosen.add(n)
+            left -= sizes[n]
+    return [replace(turns[n], prompt=turns[n].prompt[:READ], text=turns[n].text[-READ:]) for n in sorted(chosen)]
+
+
+def _session_rows(
+    talks: Sequence[_Talk], checks: Mapping[str, Check], grades: Sequence[Mapping[str, Grade]]
+) -> Iterator[dict[str, Any]]:
+    for talk, found in zip(talks, grades, strict=True):
+        for name in checks:
+            grade = found.get(name, Grade(None, reason="There is no reply in the session."))
+            yield {
+                "session_id": talk.session, "check": name, "passed": grade.passed, "score": grade.score,
+                "reason": grade.reason if grade.error is None else grade.error, "judge": grade.judge,
+                "turns": talk.turns, "turns_read": 0 if talk.shown is None else len(talk.shown.turns),
+            }  # fmt: skip
 
 
 def _before(table: pd.DataFrame) -> dict[tuple[str, int], list[Reply]]:
