@@ -27,6 +27,7 @@ from agentbook.chat.model.session_list import (
 from agentbook.chat.model.start import GENERIC, welcome_of
 from agentbook.chat.widgets.panel_view import empty_html
 from agentbook.evaluation.experiment import Answer, Experiment
+from agentbook.evaluation.file import lab_data
 from agentbook.evaluation.runs import Recorder
 from chat.fakes import AGENT, KEY, FakePlatform, event, make_conversation, recorded, refused
 
@@ -140,7 +141,7 @@ async def test_runs_of_labs_and_newer_sessions_do_not_hide_older_ones(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("AGENTBOOK_RUNS", str(tmp_path))
-    recorder = Recorder({**Experiment().as_data(), "agent": None})
+    recorder = Recorder({"lab": lab_data(Experiment()), "agent": None})
     tested = [Record(id=f"lab{number}", name="Where is my rake?") for number in range(30)]
     for record in tested:
         recorder.record(Answer("now", record["id"], session_id=record["id"]))
