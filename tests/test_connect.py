@@ -88,7 +88,7 @@ def test_connect_takes_what_a_client_takes(data: Path) -> None:
     assert repr(client.auth) == "ApiKey('arg:…')"
     assert (client._network.tls, client._network.proxy) == (context, "http://127.0.0.1:3128")
     parameters = inspect.signature(ab.connect).parameters
-    assert parameters.keys() - {"api_key"} == inspect.signature(ab.Client).parameters.keys()
+    assert parameters.keys() - {"api_key", "session_url"} == inspect.signature(ab.Client).parameters.keys()
     for name in options:
         assert parameters[name] == inspect.signature(ab.Client).parameters[name]
 

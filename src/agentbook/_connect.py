@@ -13,7 +13,7 @@ from typing import Any
 
 from . import embedded
 from ._masking import hidden
-from .api.address import checked_address
+from .api.address import checked_address, checked_session_url
 from .api.auth import ApiKey, Credentials
 from .api.connection import DEADLINE_S, TIMEOUT_S
 from .api.oauth.sign_in import stored
@@ -32,6 +32,7 @@ def connect(
     tls: ssl.SSLContext | None = None,
     proxy: str | None = None,
     allow_http: bool | None = None,
+    session_url: str | None = None,
 ) -> Client:
     """A client of the configured platform, or else of the embedded service.
 
@@ -51,6 +52,11 @@ def connect(
         Used instead of `api_key`.
     http_client, timeout_s, deadline_s, tls, proxy, allow_http
         As for `Client`; the times in seconds.
+    session_url : str, optional
+        Where a session lives, such as in the platform's own app:
+        ``"https://app.example/s/{session_id}#{message_id}"``. What `load_events` and
+        `load_history` read by this client carries links to it. None uses the
+        environment variable ``AGENTBOOK_SESSION_URL``, which is for all tables.
 
     Returns
     -------
@@ -61,7 +67,7 @@ def connect(
     ConnectionFailed
         If the embedded service cannot be started; the message says why.
     ValueError
-        If the address or the key is malformed, or ``AGENTBOOK_BASE_URL`` is set but
+        If an address or the key is malformed, or ``AGENTBOOK_BASE_URL`` is set but
         empty.
 
     Warns
@@ -85,6 +91,7 @@ def connect(
     """
     # No traceback shows a key, a malformed address or a proxy's password.
     base_url, api_key, credentials, proxy = hidden(base_url), hidden(api_key), hidden(credentials), hidden(proxy)
+    session_url = None if session_url is None else checked_session_url(session_url)
     if api_key is not None and credentials is not None:
         raise ValueError("Give api_key or credentials, not both.")
     if api_key is not None:
@@ -115,7 +122,7 @@ def connect(
             or address == checked_address(configured_address, allow_http=True)
         )
         credentials = configured_key(address, use_environment=is_configured) or stored(address)
-    return Client(
+    client = Client(
         address,
         credentials=credentials,
         http_client=http_client,
@@ -125,6 +132,8 @@ def connect(
         proxy=proxy,
         allow_http=allow_http,
     )
+    client.session_url = session_url
+    return client
 
 
 def configured_key(address: str, *, use_environment: bool = True) -> ApiKey | None:

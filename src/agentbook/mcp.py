@@ -32,6 +32,7 @@ from .frames.analysis.arguments import silent
 from .frames.analysis.turns import turns, with_sessions
 from .frames.history.findings import findings
 from .frames.history.history import History
+from .frames.links import link, session_url
 from .frames.parse.schemas import STR
 from .frames.store.query import Limits
 
@@ -114,7 +115,7 @@ def find_sessions(
     if failed:
         table = table[table["failed"] + table["unanswered"] > 0]
     columns = ["session_id", "session", "workspace", "agent", "first_at", "last_at"]
-    columns += ["turns", "answered", "failed", "unanswered", "latency_p50_s"]
+    columns += ["turns", "answered", "failed", "unanswered", "latency_p50_s", *table.columns.intersection(["link"])]
     return _answer(table.sort_values("last_at", ascending=False, ignore_index=True)[columns], limit, history)
 
 
@@ -142,8 +143,10 @@ def conversation(
         parts += [f"{asked}{row['author_type']}: {_shown(row['prompt'])}", f"{row['status']}{seconds}: {_shown(reply)}"]
     text = "\n\n".join(parts)
     end = offset + min(length, MAX_CHARS)
+    at = link(session_url(events), session_id)
     return {
         "session_id": session_id,
+        **({} if at is None else {"link": at}),
         "text": text[offset:end],
         "characters": len(text),
         "next_offset": end if end < len(text) else None,

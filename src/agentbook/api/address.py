@@ -131,6 +131,33 @@ def _problem(base_url: str, allow_http: bool) -> str:
     return ""
 
 
+def checked_session_url(url: str, name: str = "session_url") -> str:
+    """The address of a session, in which ``{session_id}`` stands for its id.
+
+    Raises
+    ------
+    ValueError
+        If it is none, is not encrypted, or holds no ``{session_id}`` after the host.
+
+    Examples
+    --------
+    >>> checked_session_url("https://app.example/s/{session_id}#{message_id}")
+    'https://app.example/s/{session_id}#{message_id}'
+    """
+    url = url.strip()
+    scheme, _, rest = url.partition("://")
+    host, place = re.match(r"([^/?#]*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
+    try:
+        checked_address(f"{scheme}://{host}")
+        filled = url.replace("{session_id}", "1").replace("{message_id}", "1")
+        if "{session_id}" in place and origin(filled):
+            return url
+        problem = "it must hold {session_id}, may hold {message_id}, and no other braces, spaces or letters"
+    except ValueError as error:
+        problem = str(error).replace("base_url", "it")
+    raise ValueError(f"{name} is no address of a session, such as https://app.example/s/{{session_id}}: {problem}")
+
+
 def http_is_allowed() -> bool:
     """Whether the environment allows ``http://`` to other machines."""
     return os.environ.get(ALLOW_HTTP_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")

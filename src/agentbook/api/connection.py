@@ -51,6 +51,8 @@ DEADLINE_S = 180.0  # two rate windows and the request itself
 class _Base(ABC):
     """What both connections share: everything but the driver."""
 
+    session_url: str | None = None  # where its sessions live, for links in what is loaded
+
     def __init__(
         self,
         base_url: str,
@@ -237,6 +239,7 @@ class Connection(_Base):
                 proxy=self._network.proxy,
                 allow_http=True,  # checked when this connection was made
             )
+            self._asynchronous.session_url = self.session_url
             if self._transport.is_closed:
                 self._asynchronous.close()
         return self._asynchronous

@@ -26,6 +26,7 @@ from .._files import atomic_write, file_path
 from .._text import replace_surrogates, visible
 from .formats.model import conversations_of
 from .formats.registry import SUFFIXES
+from .links import anchor
 from .parse.schemas import STR
 from .tabular import KEY, frame_of, is_tabular, to_strings
 
@@ -191,7 +192,12 @@ def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
     columns = [
         ["" if value is None else str(value) for value in _values(flat.iloc[:, n])] for n in range(flat.shape[1])
     ]
-    rows = [_html_row("th", map(str, flat)), *(_html_row("td", row) for row in zip(*columns, strict=True))]
+    cells = [
+        [anchor(text, text) if name == "link" else escape(text.rstrip(), quote=False) for text in texts]
+        for name, texts in zip(flat, columns, strict=True)
+    ]
+    heads = [escape(str(name), quote=False) for name in flat]
+    rows = [_html_row("th", heads), *(_html_row("td", row) for row in zip(*cells, strict=True))]
     page = template.substitute(
         title=escape(f"{about.get('derived') or about.get('resource') or 'table'}: {len(frame):,} rows"),
         origin=escape(", ".join(f"{name} {value}" for name, value in about.items())),
@@ -200,8 +206,8 @@ def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
     file.write(visible(page).encode())
 
 
-def _html_row(kind: str, texts: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{kind}>{escape(text.rstrip(), quote=False)}</{kind}>' for text in texts)}</tr>"
+def _html_row(kind: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{cell}</{kind}>' for cell in cells)}</tr>"
 
 
 def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:

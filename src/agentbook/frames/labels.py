@@ -29,6 +29,7 @@ from .analysis.arguments import require
 from .analysis.turns import is_turns, turns_of
 from .formats.model import moment_of, separator_of
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
+from .links import with_links
 from .parse.frame import list_column
 from .parse.schemas import STR
 from .tabular import frame_of, is_tabular, part_of, typed, with_provenance
@@ -127,7 +128,7 @@ def read_labels(*sources: Any) -> pd.DataFrame:
             frames.append(frame)
     labels = _newest(pd.concat(frames, ignore_index=True) if frames else _typed(pd.DataFrame(columns=list(COLUMNS))))
     labels.attrs["agentbook"] = {"operation": "read_labels", "unreadable": unreadable}
-    return labels
+    return with_links(labels, labels)
 
 
 def save_labels(labels: Any, folder: Any) -> list[Path]:

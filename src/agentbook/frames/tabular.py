@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from .._text import replace_surrogates
+from .links import with_links
 from .parse.frame import jsonable, to_pandas
 from .parse.schemas import STR, TEXT
 
@@ -221,8 +222,10 @@ def _our_type(type_: Any, ns: str) -> Any:
 def with_provenance(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **details: Any) -> pd.DataFrame:
     """`frame` with the provenance of its source in ``attrs["agentbook"]``.
 
-    `derived` names the function that made the frame.
+    `derived` names the function that made the frame. Rows of sessions get a ``link``,
+    if their address is known.
     """
+    frame = with_links(frame, source)
     known = {key: value for key, value in source.attrs.get("agentbook", {}).items() if key != "problems"}
     frame.attrs["agentbook"] = jsonable({**known, "derived": derived, **details})
     return frame

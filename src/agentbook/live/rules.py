@@ -279,6 +279,7 @@ def _reason(rule: Rule, row: Mapping[Any, Any]) -> str:
             said = f"{column} is {'not ' if sign == '==' else ''}{value}"
         else:
             said = f"{column} is {row[column]:.4g}, not {sign} {value:g}"
+    said += f" ({row['link']})" if pd.notna(row.get("link")) else ""
     return f"{groups}: {said}" if groups else said
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ...frames.analysis.arguments import local_text
+from ...frames.links import anchor, link, session_url
 from ..html import message_html
 from ..html.sanitize import escape
 from ..model.exchange import Exchange
@@ -68,7 +69,9 @@ def open_conversation(source: Source, row: int, tz: str = "UTC") -> OpenedConver
     exchanges = list(transcript.exchanges)
     selected = _position(exchanges, turn)
     name = title or transcript.agent_name
-    around, near = (_html(exchanges, selected, name, turns, tz) for turns in (AROUND, 1))
+    url = session_url(source.turns)
+    links = [link(url, session_id, _opening(exchange)) for exchange in exchanges]
+    around, near = (_html(exchanges, selected, name, turns, tz, links) for turns in (AROUND, 1))
     return OpenedConversation(row, session_id, name, around, near)
 
 
@@ -89,7 +92,15 @@ def _position(exchanges: Sequence[Exchange], turn: pd.Series[Any]) -> int:
     return min(max(int(turn["turn"]) - 1, 0), len(exchanges) - 1)
 
 
-def _html(exchanges: Sequence[Exchange], selected: int, agent_name: str, around: int, tz: str) -> str:
+def _opening(exchange: Exchange) -> Any:
+    """The id of the question, or of the reply of a turn without one."""
+    events = exchange.turn.events
+    return exchange.turn.message_id or (events[-1].get("id") if events else None)
+
+
+def _html(
+    exchanges: Sequence[Exchange], selected: int, agent_name: str, around: int, tz: str, links: Sequence[str | None]
+) -> str:
     first, end = max(selected - around, 0), min(selected + around + 1, len(exchanges))
     parts = []
     if first > 0 or end < len(exchanges):
@@ -99,6 +110,9 @@ def _html(exchanges: Sequence[Exchange], selected: int, agent_name: str, around:
         when = local_text(exchange.turn.asked_at, tz) if exchange.turn.asked_at else ""
         name, mark = ("ab-x-turn ab-x-here", " · selected") if position == selected else ("ab-x-turn", "")
         body = message_html.exchange_html(exchange, agent_name) or '<div class="ab-foot">No text.</div>'
+        at = links[position]
+        if at is not None:
+            mark += f" · {anchor(at, 'Open the original')}"
         head = f'<div class="ab-x-when">Turn {position + 1:,} · {when}{mark}</div>'
         parts.append(f'<div class="{name}">{head}{body}</div>')
     return "".join(parts)

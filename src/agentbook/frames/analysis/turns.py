@@ -169,7 +169,8 @@ def turns(
 
         Also those of ``workspace_id``, ``agent_id``, ``workspace``, ``agent``,
         ``session``, ``initiator``, ``initiator_type`` and ``initiator_id`` that the
-        events have. An initiator is who started the session.
+        events have. An initiator is who started the session. And ``link``, if the
+        address of sessions is known: see `connect`.
 
     Raises
     ------

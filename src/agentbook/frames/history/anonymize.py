@@ -32,6 +32,7 @@ from ...api.span import is_persisted, milliseconds_of, normalize, parse_length
 from ...events.turns import parse_moment
 from ..analysis.turn_details import CONTAINERS, COUNTS, FIELDS, OF_TOOLS
 from ..analysis.turns import read_events
+from ..links import SESSION_URL
 from ..parse.schemas import SCHEMAS, STR
 from ..tabular import to_strings
 from .history import History
@@ -380,7 +381,7 @@ class _Anonymizer:
     def _frame(self, resource: str, frame: pd.DataFrame, failing: Any) -> pd.DataFrame:
         kinds = {column.name: column.kind for column in SCHEMAS[resource].columns}
         columns: dict[Any, Any] = {}
-        for name in map(str, frame):
+        for name in map(str, frame.columns.drop("link", errors="ignore")):
             self._where = f"{resource}.{name}"
             column, kind = frame[name].reset_index(drop=True), kinds.get(name, "")
             if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
@@ -400,6 +401,7 @@ class _Anonymizer:
         result = pd.DataFrame(columns)
         known = frame.attrs.get("agentbook", {})
         result.attrs["agentbook"] = {name: known[name] for name in ("resource", "complete", "tz") if name in known}
+        result.attrs["agentbook"][SESSION_URL] = ""  # the ids lead nowhere
         if loaded_at := parse_moment(str(known.get("loaded_at"))):
             result.attrs["agentbook"]["loaded_at"] = self._earlier(loaded_at).isoformat()
         return result

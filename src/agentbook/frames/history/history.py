@@ -21,6 +21,7 @@ from ...api.span import Span, normalize, zone
 from ..analysis.arguments import local_text, require, rows_in, span_in, with_advice, zone_in
 from ..analysis.credentials import credential_report
 from ..analysis.turns import people_first, tell_apart, turn_events, turns, with_sessions
+from ..links import with_links
 from ..parse.frame import to_frame
 from ..parse.schemas import STR
 from ..tabular import frame_of
@@ -363,12 +364,13 @@ class History:
             wrote = events[events["author_type"].astype(STR).str.contains("agent", case=False, na=False)]
             names = wrote["author_name"].astype(STR).fillna(wrote["author_id"].astype(STR))
             agent = agent.fillna(look_up(_ids(sessions["id"]), _ids(wrote["session_id"]), names))
-        return sessions.assign(
+        named = sessions.assign(
             workspace=workspace.fillna(sessions["workspace_id"].astype(STR)),
             agent=agent,
             initiator=look_up(sessions["initiator_id"], *people).fillna(sessions["initiator_id"].astype(STR)),
             session=tell_apart(sessions["name"].fillna("untitled"), sessions["id"]),
         )
+        return with_links(named, events, "id")
 
     def _named_credentials(self, credentials: pd.DataFrame) -> pd.DataFrame:
         owners = self.workspaces.dropna(subset="owner_id").drop_duplicates("owner_id")

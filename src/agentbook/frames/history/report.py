@@ -10,9 +10,10 @@ import json
 import os
 import warnings
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -28,6 +29,7 @@ from ..analysis.authors import authors
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
 from ..analysis.timing import latency as latency_table
+from ..links import anchor
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency
 from .findings import findings
@@ -148,16 +150,26 @@ def _tables(history: Any) -> Iterator[str]:
         "Failures by kind",
         tz=tz,
     )
-    columns = ["asked_at", "agent", "workspace", "author", "session"]
+    columns = ["asked_at", "agent", "workspace", "author", "session", *turns.columns.intersection(["link"])]
     slowest = turns[turns["status"] == "answered"].nlargest(_ROWS, "latency_s")
-    yield table_html(slowest[["latency_s", *columns, "prompt", "reply"]], "Slowest turns", tz=tz)
     unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)
-    yield table_html(unanswered[[*columns, "prompt"]], "Unanswered questions, latest first", tz=tz)
+    anchors = _anchors(slowest, unanswered)
+    slow = slowest[["latency_s", *columns, "prompt", "reply"]]
+    yield table_html(slow, "Slowest turns", tz=tz, ids=anchors)
+    title = "Unanswered questions, latest first"
+    yield table_html(unanswered[[*columns, "prompt"]], title, tz=tz, ids=anchors[len(slowest) :])
     if len(history.credentials):
         table = credential_findings(history.credential_report)
         severe = table[table["severity"].isin(["high", "medium"])]
         shown = severe[["severity", "name", "integration", "finding", "advice"]]
         yield table_html(shown, "Credentials that need attention")
+
+
+def _anchors(*tables: pd.DataFrame) -> list[str]:
+    """An ``id=`` for the row in which a session first occurs, else an empty text."""
+    sessions = pd.concat([table["session_id"] for table in tables]).astype(STR)
+    first = sessions.mask(sessions.duplicated())
+    return ["" if pd.isna(id_) else f' id="session-{escape(id_)}"' for id_ in first]
 
 
 def _by_group(turns: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -172,10 +184,12 @@ def _by_group(turns: pd.DataFrame, by: str) -> pd.DataFrame:
     return table.sort_values("turns", ascending=False, kind="stable").reset_index()
 
 
-def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS, *, tz: str = "UTC") -> str:
+def table_html(
+    frame: pd.DataFrame, caption: str, rows: int = _ROWS, *, tz: str = "UTC", ids: Sequence[str] = ()
+) -> str:
     """The first rows of a frame as an HTML table, or a sentence if there are none.
 
-    Times are those of the zone `tz`.
+    Times are those of the zone `tz`. The rows may have `ids`, as attributes of HTML.
 
     Examples
     --------
@@ -188,7 +202,8 @@ def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS, *, tz: str 
     more = f" ({rows:,} of {len(frame):,})" if len(frame) > rows else ""
     head = "".join(f'<th scope="col">{escape(str(name).replace("_", " "))}</th>' for name in shown.columns)
     body = "".join(
-        f"<tr>{''.join(_cell(value, tz) for value in row)}</tr>" for row in shown.itertuples(index=False, name=None)
+        f"<tr{id_}>{''.join(_cell(value, tz, str(name)) for name, value in zip(shown, row, strict=True))}</tr>"
+        for id_, row in zip_longest(ids[: len(shown)], shown.itertuples(index=False, name=None), fillvalue="")
     )
     label = escape(caption, quote=True)
     # On narrow screens, rows become cards: those with long texts on wider ones too.
@@ -202,9 +217,11 @@ def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS, *, tz: str 
     )
 
 
-def _cell(value: Any, tz: str) -> str:
+def _cell(value: Any, tz: str, name: str) -> str:
     if not isinstance(value, str) and pd.isna(value):
         return "<td></td>"
+    if name == "link":
+        return f"<td>{anchor(value, 'open')}</td>"
     if isinstance(value, pd.Timestamp):
         shown = local_text(value, tz, "%Y-%m-%d %H:%M:%S").removesuffix(f" {tz}")
         return f'<td class="number">{escape(shown)}</td>'

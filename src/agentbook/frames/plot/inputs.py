@@ -45,6 +45,8 @@ def turn_labels(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
             columns[name], labels[name] = table[column].astype("str"), label
     if "turn" in table:
         columns["turn_number"], labels["turn_number"] = table["turn"], "turn"
+    if "link" in table:
+        columns["link"], labels["link"] = table["link"], "link"
     if "prompt" in table:
         columns["question"], labels["question"] = shortened(table["prompt"]), "question"
     return pd.DataFrame(columns, index=table.index), labels
