@@ -27,6 +27,7 @@ extensions = [
     "sphinx_click",
     "sphinx_design",
     # In the folder _extensions
+    "llms_txt",
     "name_links",
     "notebook_pages",
     "public_names",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+ROOT = Path(__file__).parents[2]
 NOT_LINKS = {"#"}  # buttons of the theme
 
 
@@ -52,3 +54,17 @@ def broken_links(site: Path) -> Iterator[str]:
 
 def test_every_internal_link_and_anchor_resolves(site: Path) -> None:
     assert sorted(broken_links(site.resolve())) == []
+
+
+def test_a_model_finds_the_markdown_of_each_page(site: Path) -> None:
+    text = (site / "llms.txt").read_text("utf-8")
+    assert re.match(r"# agentbook\n\n> \S", text)
+    names = re.findall(r"^- \[[^\]]+\]\(([^)]+)\.md\)$", text, re.MULTILINE)
+    manual = [path.stem for path in (ROOT / "docs").glob("[0-9]*.md")]
+    notebooks = [f"tutorials/{path.stem}" for path in (ROOT / "notebooks").glob("*.ipynb")]
+    assert {*manual, *notebooks, "about/AGENTS"} <= {*names}
+    for name in names:
+        assert (site / f"{name}.html").is_file(), name
+        page = (site / f"{name}.md").read_text("utf-8")
+        assert page.startswith("# "), name
+        assert "<!-- keywords" not in page

@@ -336,6 +336,34 @@ def mcp_server(store: str | None, account: str | None, content: bool) -> None:
     serve(Settings(store, account, content))
 
 
+@main.command(short_help="Write a SKILL.md, which tells coding agents how to use agentbook.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".",
+    metavar="DIR",
+    help="Where it is written, such as .claude/skills/agentbook. Default: here.",
+)
+@report_errors
+def skill(out: Path) -> None:
+    """Write a skill for coding agents.
+
+    It says how to connect, query, check and evaluate from a shell, and what a claim
+    about agents needs. Most coding agents find it in a folder "agentbook" among their
+    skills. A newer version of the file replaces it.
+    """
+    from .._files import atomic_write
+    from ..api.errors import AgentbookError
+
+    text, path = Path(__file__).with_name("SKILL.md").read_bytes(), out / "SKILL.md"
+    if path.exists() and b"\nname: agentbook\n" not in path.read_bytes().replace(b"\r", b""):
+        raise AgentbookError(f"{path} is another skill: choose another folder with --out.")
+    out.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(text)
+    click.echo(path)
+
+
 @main.command(short_help="Check the setup: what is wrong, why, and what to do.")
 @report_errors
 def doctor() -> None:
