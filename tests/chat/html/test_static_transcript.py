@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import re
+import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,6 +84,16 @@ def test_a_widget_leaves_no_text_beside_its_static_element(monkeypatch: pytest.M
     static_transcript.show_live(panel)
     assert [bundle["text/plain"] for bundle in sent] == ["", *["ChatPanel(agent='guide')"] * 2]
     assert all("application/vnd.jupyter.widget-view+json" in bundle for bundle in sent[:2])
+
+
+def test_colab_is_told_to_show_widgets_of_others_before_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(static_transcript, "show_bundle", lambda *_: done.append("shown"))
+    panel = make(FakePlatform())
+    manager = SimpleNamespace(enable_custom_widget_manager=lambda: done.append("enabled"))
+    monkeypatch.setitem(sys.modules, "google.colab.output", manager)
+    static_transcript.show_live(panel)
+    assert done == ["enabled", "shown"]
 
 
 def test_an_unused_panel_replaces_the_error_about_the_missing_widget() -> None:

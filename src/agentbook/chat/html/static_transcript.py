@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -269,6 +270,9 @@ def show_live(widget: Any) -> None:
     The widget gets no text: an untrusted notebook would show it instead of the widget,
     above the static element. Outside a notebook, the text is all there is.
     """
+    with contextlib.suppress(ImportError):
+        # Colab shows no widgets of others before this is called in the cell's thread.
+        importlib.import_module("google.colab.output").enable_custom_widget_manager()
     made = widget._repr_mimebundle_() if getattr(widget, "comm", None) is not None else None
     bundle = dict(made[0] if isinstance(made, tuple) else made or {})  # anywidget's has metadata
     show_bundle({**bundle, "text/plain": "" if bundle and in_kernel() else repr(widget)})
