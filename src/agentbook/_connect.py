@@ -54,9 +54,9 @@ def connect(
         As for `Client`; the times in seconds.
     session_url : str, optional
         Where a session lives, such as in the platform's own app:
-        ``"https://app.example/s/{session_id}#{message_id}"``. What `load_events` and
-        `load_history` read by this client carries links to it. None uses the
-        environment variable ``AGENTBOOK_SESSION_URL``, which is for all tables.
+        ``"https://app.example/s/{session_id}#{message_id}"``. What this client loads
+        has links to it, and so do the tables made of that. None uses the environment
+        variable ``AGENTBOOK_SESSION_URL``, which is for stores and files too.
 
     Returns
     -------

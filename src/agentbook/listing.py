@@ -62,6 +62,13 @@ class _LazyList:
         self._answered.add(question)
         return self._first
 
+    def _linked(self, frame: pd.DataFrame, url: str | None) -> pd.DataFrame:
+        """The frame of the whole list, of sessions with links to them."""
+        from .frames.links import of_client, with_links
+
+        frame.attrs["agentbook"] |= of_client(url)
+        return with_links(frame, frame, "id") if self.list_call.resource == "sessions" else frame
+
     def _known_total(self, first: Page) -> int | None:
         """The number of items that the first page reports; None if it reports none."""
         listed, total, rows, goes_on = self.list_call, first.total_count, len(first), first.has_more is True
@@ -305,7 +312,7 @@ class Listing(_LazyList):
         first, read_at = self._kept(_ALL), self._read_at
         load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
-            return load.run(self.connection._run)
+            return self._linked(load.run(self.connection._run), self.connection.session_url)
         finally:
             self._note(load.first_page)
 
@@ -410,7 +417,7 @@ class AsyncListing(_LazyList):
         first, read_at = self._kept(_ALL), self._read_at
         load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
-            return await load.run_async(self.connection._run)
+            return self._linked(await load.run_async(self.connection._run), self.connection.session_url)
         finally:
             self._note(load.first_page)
 

@@ -46,6 +46,15 @@ def test_each_row_of_a_session_or_turn_leads_there(history: ab.History) -> None:
     assert {"turns", "steps", "session_summary"} <= {*linked}
 
 
+def test_lists_of_sessions_and_events_have_the_address_of_their_client() -> None:
+    client = busy_account().client()
+    client.session_url = URL
+    sessions = client.sessions.list(client.workspaces.list("acme").first()).to_pandas()
+    assert sessions["link"].to_list() == [*map(place, sessions["id"])]
+    assert "link" in ab.turns(client.sessions.events(sessions["id"][0]))
+    assert client.asynchronous().session_url == URL
+
+
 def test_without_an_address_there_are_none_and_the_environment_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ab.load_history(busy_account().client(), "acme")
     assert "link" not in ab.turns(plain.events)

@@ -37,6 +37,11 @@ def session_url(frame: pd.DataFrame) -> str:
         return ""
 
 
+def of_client(url: str | None) -> dict[str, str]:
+    """What the provenance of a frame that a client loads says of its address."""
+    return {} if url is None else {SESSION_URL: url}
+
+
 def link(url: str, session: object, message: object = None) -> str | None:
     """The link to a session, or to a message in it; None without an address or an id.
 

@@ -37,6 +37,7 @@ from ..frames.analysis.arguments import local_text, silent
 from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, refs_of
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of
+from ..frames.links import of_client
 from ..frames.load.loader import Progress, in_daemon_thread
 from ..frames.load.session_ids import require_client
 from ..frames.parse.frame import to_pandas
@@ -509,7 +510,7 @@ class _Feed:
         """The history as currently known."""
         self._tables = [sort_events(pa.concat_tables(self._tables))]
         events = to_pandas(self._tables[0])
-        events.attrs["agentbook"] = self._manifest.provenance("watch")
+        events.attrs["agentbook"] = self._manifest.provenance("watch", **of_client(self._client.session_url))
         return history_of(self._catalog or Catalog(), events, self._account, self._span, self._tz)
 
 

@@ -12,7 +12,7 @@ from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError, InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
-from ..links import SESSION_URL
+from ..links import of_client
 from .loader import MAX_CONCURRENCY, Loader, Progress
 from .session_ids import require_client, session_ids
 
@@ -122,13 +122,13 @@ class EventsLoad:
                 self._loader.load(self._client._run, shown)
         except KeyboardInterrupt as stopped:
             interrupt = stopped
-        problems, url = self._loader.unfinished, self._client.session_url
+        problems = self._loader.unfinished
         frame = self._loader.frame(
             keep=bool(problems or interrupt),
             operation=OPERATION,
             parameters=self._parameters,
             failed_sessions=problems,
-            **({} if url is None else {SESSION_URL: url}),
+            **of_client(self._client.session_url),
         )
         if interrupt is None and (not problems or errors == "keep"):
             return frame
