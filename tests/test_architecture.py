@@ -66,6 +66,7 @@ FRAMES_LAYERS = [
     "formats",
     "analysis",
     "tabular",
+    "links",
     "parse",
 ]
 SERVICE_LAYERS = [

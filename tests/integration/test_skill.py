@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -19,8 +18,6 @@ from service.process import Service
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CAN_SAY = (0, 100)  # 100: a rule fired, or the bar was missed
-# `agentbook eval` of a lab file comes with this module.
-HAS_LAB_FILES = importlib.util.find_spec("agentbook.evaluation.file") is not None
 
 
 def written(folder: Path) -> str:
@@ -53,8 +50,6 @@ def test_each_command_of_the_skill_runs(service: Service, key: str, tmp_path: Pa
             (tmp_path / text.split()[1]).write_text(text, "utf-8")
             continue
         for command in text.splitlines():
-            if command.startswith("agentbook eval") and not HAS_LAB_FILES:
-                continue
             done = subprocess.run(
                 ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
             )
@@ -62,7 +57,8 @@ def test_each_command_of_the_skill_runs(service: Service, key: str, tmp_path: Pa
             if " --json" in command:
                 assert json.loads(done.stdout), command
             commands.append(" ".join(command.split()[:2]))
-    assert {"agentbook doctor", "agentbook query", "agentbook check"} <= {*commands}
+    assert {"agentbook doctor", "agentbook query", "agentbook check", "agentbook eval"} <= {*commands}
     rules = json.loads((tmp_path / "checked" / "results.json").read_text())["rules"]
     assert "unknown" not in {rule["state"] for rule in rules}
+    assert json.loads((tmp_path / "proof" / "results.json").read_text())["verdict"]
     assert len((tmp_path / "questions.csv").read_text("utf-8").splitlines()) > 9
