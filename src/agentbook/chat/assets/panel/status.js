@@ -4,27 +4,24 @@ import { button, element, set, write } from "../core/dom.js";
 const GONE = ["Not connected to a kernel.", false];
 const SILENT = ["The kernel does not respond: it is busy, or the connection is lost. What you send will wait.", false];
 
-const DURATION = /( (?:for |\()?(?:\d+ min )?\d+(?:\.\d+)? s\b\)?)/;
+const DURATION = / (?:for |\()?(?:\d+ min )?\d+(?:\.\d+)? s\b\)?/g;
 
-/* The seconds in a status change all the time, so they are not read aloud. */
+/* The seconds in a status change all the time, so what is read aloud leaves them out. */
 export function statusView() {
-  const line = element("div", { class: "ab-statusline" });
-  const root = element("div", { class: "ab-status", role: "status", "aria-live": "polite" }, line);
+  const line = element("div", { class: "ab-statusline", "aria-hidden": "true" });
+  const spoken = element("div", { class: "ab-unseen", role: "status" });
+  const root = element("div", { class: "ab-status" }, line, spoken);
   let shown = "";
 
   /* `status` is a sentence and whether something is in progress. */
   function draw(status, gone, silent) {
     const [text, busy] = gone ? GONE : silent ? SILENT : Array.isArray(status) ? status : ["", false];
-    const parts = String(text).split(DURATION); // every second one is a duration
-    const key = JSON.stringify([parts.filter((_, n) => n % 2 === 0), busy]);
-    if (key === shown) {
-      line.querySelectorAll("[aria-hidden]").forEach((made, n) => write(made, parts[2 * n + 1]));
-      return;
-    }
+    const key = JSON.stringify([text, busy]);
+    if (key === shown) return;
     shown = key;
     const dot = busy ? [element("span", { class: "ab-dot" })] : [];
-    const made = parts.map((part, n) => (n % 2 ? element("span", { "aria-hidden": "true" }, part) : part));
-    line.replaceChildren(...dot, element("span", {}, ...made));
+    line.replaceChildren(...dot, element("span", {}, String(text)));
+    write(spoken, String(text).replace(DURATION, ""));
   }
   return { root, draw };
 }
