@@ -206,9 +206,9 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     panel.root.scroll_into_view_if_needed()
     panel.send("60")
     expect(panel.root.locator(".ab-chip.ab-running")).to_be_visible()
-    assert animation(panel.status.locator(".ab-dot")) == "none"
+    assert animation(panel.root.locator(".ab-statusline .ab-dot")) == "none"
     page.page.emulate_media(reduced_motion="no-preference")
-    assert animation(panel.status.locator(".ab-dot")) == "ab-pulse"
+    assert animation(panel.root.locator(".ab-statusline .ab-dot")) == "ab-pulse"
     page.page.emulate_media(reduced_motion="reduce")
     expect(panel.status).to_contain_text("No response for ")
     page.screenshot("panel-silent")

@@ -65,10 +65,10 @@ test("a snapshot draws turns anew that are there already, and nothing else does"
   assert.deepEqual(log.texts, ["a", "b, later"]);
   log.state.fields.height = "200px";
   log.show(["a", "b"], ORDER, next);
-  assert.equal(log.box.getAttribute("style"), "height: 300px");
+  assert.equal(log.view.root.getAttribute("style"), "height: 300px");
   log.show(["a", "b"], ALL, next);
   assert.deepEqual(log.texts, ["a, later", "b, later"]);
-  assert.equal(log.box.getAttribute("style"), "height: 200px");
+  assert.equal(log.view.root.getAttribute("style"), "height: 200px");
 });
 
 test("only a long conversation is laid out near the view alone", () => {

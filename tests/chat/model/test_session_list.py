@@ -218,7 +218,8 @@ async def test_an_empty_panel_offers_the_readers_last_session_with_the_agent() -
     await conversation._read_welcome()
     shown = empty_html(conversation)
     assert 'data-session="s3"' in shown
-    assert '<time datetime="2026-03-02T10:00:00+00:00">2 Mar 10:00 UTC</time> · &lt;b&gt;Mine&lt;/b&gt;' in shown
+    assert "<span>Continue: &lt;b&gt;Mine&lt;/b&gt;</span>" in shown
+    assert '<time datetime="2026-03-02T10:00:00+00:00">2 Mar 10:00 UTC</time>' in shown
     assert shown.count("data-session") == 1
     await conversation.start("Hello")
     await conversation.new_session()

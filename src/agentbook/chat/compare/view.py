@@ -96,6 +96,7 @@ class CompareDrawing:
             "fresh": bool(comparison.rounds) and not closed,
             "pictures": self._pictures_label(),
             "status": describe(comparison),
+            "calm": message_html.is_calm(*describe(comparison)),
             "composer": {
                 "busy": bool(comparison.pending),
                 "closed": closed,

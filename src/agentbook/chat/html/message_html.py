@@ -48,6 +48,7 @@ NO_REASON = "The platform sent no reason."
 NOT_READY = "Not ready. See the message above."
 POLLING = "Replies appear only when they are complete, because no WebSocket could be opened."
 TRY_AGAIN = "Try again"
+CALM = ("Ready.", "Answered.", "All answered.", "Stopped listening.")  # the log says it, if it says anything
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
 # Of steps
@@ -60,6 +61,17 @@ MAX_CONTENT = 6_000  # characters of an argument or a result
 _LANGUAGES = {"sql": "sql", "query_sql": "sql", "python": "python", "code": "python", "command": "bash"}
 
 MAX_CACHED = 8_000  # characters of a text whose HTML is cached
+
+
+def is_calm(status: str, is_busy: bool) -> bool:
+    """Whether nothing happens and nothing went wrong, so that a page only reads it aloud.
+
+    Examples
+    --------
+    >>> is_calm("Answered.", False), is_calm("Reconnecting…", True)
+    (True, False)
+    """
+    return not is_busy and status.startswith(CALM) and POLLING not in status
 
 
 def question(exchange: Exchange, *, live: bool = False) -> str:

@@ -88,6 +88,7 @@ from .chat_widget import KEYS
 from .page_log import PageLog, pictures_label
 from .page_view import PageState, PageView
 
+_HINT = '<p class="ab-hint">Type @ to attach a table, a file or a cell.</p>'
 _UNREAD = '<div class="ab-empty">The session could not be read.</div>'
 SILENCE_S = 20.0  # time without any event after which the status says so
 STOP = "Stop listening; the agent may still finish (Esc)"
@@ -184,6 +185,7 @@ class PanelDrawing:
         welcome = conversation._greeting
         session, name = conversation.session_id, visible((welcome and welcome.agent_name) or conversation.agent_name)
         several = len(conversation.sessions) + (session is None) > 1
+        status = self._asking_again() or describe(conversation)
         closed = conversation.read_only or conversation.state == "closed"
         return {
             "name": name or "Agent",
@@ -198,7 +200,8 @@ class PanelDrawing:
             "playback": self.playback,
             "notice": _notice(conversation._notice or self.problem),
             "empty": empty_html(conversation),
-            "status": self._asking_again() or describe(conversation),
+            "status": status,
+            "calm": message_html.is_calm(*status),
             "composer": {
                 "busy": bool(self.pending),
                 "closed": closed,
@@ -260,21 +263,26 @@ def empty_html(conversation: Conversation) -> str:
     last = welcome.last if not conversation.sessions else None  # one of them is in Sessions
     buttons = last and (
         f'<button type="button" class="ab-start ab-continue" dir="auto" data-session="{escape(last.session_id)}">'
-        f"Continue: {_time(last)}{escape(last.name or last.title)}</button>"
+        f"<span>Continue: {escape(last.name or last.title)}</span> {_time(last)}</button>"
     )
     buttons = (buttons or "") + "".join(
         f'<button type="button" class="ab-start" dir="auto" data-text="{escape(prompt)}">{escape(prompt)}</button>'
         for prompt in welcome.prompts
     )
-    name = f"<bdi><strong>{escape(welcome.agent_name)}</strong></bdi>" if welcome.agent_name else ""
+    name = ""
+    if welcome.agent_name:
+        initial = (
+            f'<span class="ab-initial" aria-hidden="true">{escape(visible(welcome.agent_name)[:1].upper())}</span>'
+        )
+        name = f"{initial}<bdi><strong>{escape(welcome.agent_name)}</strong></bdi>"
     text = f'<p dir="auto">{escape(welcome.description)}</p>' if welcome.description else ""
-    return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div></div>'
+    return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div>{_HINT}</div>'
 
 
 def _time(entry: SessionEntry) -> str:
     """The time as an element, which a page shows as the reader's."""
     at = entry.started_at
-    return f'<time datetime="{at.isoformat()}">{entry.time} UTC</time> · ' if at else ""
+    return f'<time datetime="{at.isoformat()}">{entry.time} UTC</time>' if at else ""
 
 
 def describe(conversation: Conversation) -> tuple[str, bool]:

@@ -84,7 +84,8 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
 
   /* All of it, with the elements of `notices` below the log. */
   function frame(...notices) {
-    const bottom = element("div", { class: "ab-bottom" }, banner.root, ...notices, status.root, composer.root);
+    const bottom = element("div", { class: "ab-bottom" }, banner.root, ...notices, composer.root);
+    log.root.append(status.root); // it takes its room from the log, so that nothing moves
     const attributes = { class: "ab-chat ab-module", role: "region", dir: "ltr" }; // its words are English
     return element("div", attributes, head.root, drawer.root, log.root, bottom);
   }
@@ -110,7 +111,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
         root.classList.add("ab-inserts");
         notebook().watch?.(root, composer.offer);
       }
-      status.draw(fields.status, gone(), state.silent);
+      status.draw(fields.status, fields.calm, gone(), state.silent);
       composer.draw(fields, isGone, state.silent);
       head.draw(isGone);
       if (isGone) drawer.shut(false);

@@ -63,7 +63,7 @@ export function logView(state, act, make, rows = (order) => order) {
     const ids = changes.all ? state.order : changes.turns.keys();
     for (const id of ids) if (state.turns.has(id)) drawTurn(id);
     if (changes.all || changes.order) arrange();
-    if (changes.all) set(log, "style", `height: ${state.fields.height}`);
+    if (changes.all) set(root, "style", `height: ${state.fields.height}`);
     // Asking for the scroll position lays out the page, once for each panel that changes.
     // No change moves the box away from its end, and scrolling is handled above.
     if (!latest.hidden) drawLatest();

@@ -6,16 +6,17 @@ const SILENT = ["The kernel does not respond: it is busy, or the connection is l
 
 const DURATION = / (?:for |\()?(?:\d+ min )?\d+(?:\.\d+)? s\b\)?/g;
 
-/* The seconds in a status change all the time, so what is read aloud leaves them out. */
+/* Seen while something happens or went wrong. The seconds in it change all the time, so what is read aloud leaves them out. */
 export function statusView() {
   const line = element("div", { class: "ab-statusline", "aria-hidden": "true" });
   const spoken = element("div", { class: "ab-unseen", role: "status" });
   const root = element("div", { class: "ab-status" }, line, spoken);
   let shown = "";
 
-  /* `status` is a sentence and whether something is in progress. */
-  function draw(status, gone, silent) {
+  /* `status` is a sentence and whether something is in progress; `calm`, that nobody has to see it. */
+  function draw(status, calm, gone, silent) {
     const [text, busy] = gone ? GONE : silent ? SILENT : Array.isArray(status) ? status : ["", false];
+    line.hidden = !text || Boolean(calm && !gone && !silent);
     const key = JSON.stringify([text, busy]);
     if (key === shown) return;
     shown = key;
