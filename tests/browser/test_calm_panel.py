@@ -38,3 +38,47 @@ def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None
     expect(line).to_be_hidden()
     assert box_of(panel.root)["height"] == before["height"]
     assert axe_violations(panel.root) == []
+
+
+def test_what_can_be_done_with_a_message_is_a_row_of_icons_and_two_stops_of_tab(lab: Lab, page: Page) -> None:
+    panel_cell = PANEL.format(name="echo", agent="echo", height=420).replace("agent=", "labels='calm-labels', agent=")
+    ask = "for n in range(4): echo.ask(f'Question {n}: [a link](https://stray.example) and `code`', timeout_s=60)"
+    write_notebook(lab.root / "icons.ipynb", [CONNECT, panel_cell, ask])
+    page.open("icons.ipynb")
+    page.run_all()
+    panel, keyboard = Panel(page, 1), page.page.keyboard
+    panel.wait_for_reply(4, "Question 3")
+    page.show_cell(1)
+    last = panel.root.locator(".ab-agent").last
+    row = [box_of(last.get_by_role("button", name=name)) for name in ("Copy", "Ask again", "Good", "Bad")]
+    assert len({box["y"] for box in row}) == 1
+    assert all(box["width"] <= 28 for box in row), "icons, and no words"
+    send, said = box_of(panel.button("Send")), box_of(panel.questions.last)
+    assert abs(said["x"] + said["width"] - send["x"] - send["width"]) < 2
+    last.get_by_role("button", name="Good").click()
+    expect(last.get_by_role("button", name="Good")).to_have_attribute("aria-pressed", "true")
+    expect(last.get_by_role("button", name="Good")).to_be_focused()
+    time = panel.root.locator(".ab-me time").last
+    assert time.evaluate("time => getComputedStyle(time).opacity") == "0"
+    panel.questions.last.hover()
+    expect(time).to_have_css("opacity", "1")
+    expect(time).to_contain_text("today")
+    page.screenshot("panel-icons")
+
+    panel.box.focus()
+    presses = 0
+    while not panel.button("Sessions").evaluate("each => each === document.activeElement"):
+        keyboard.press("Shift+Tab")
+        presses += 1
+        assert presses <= 4
+    panel.log.focus()
+    keyboard.press("Tab")
+    expect(last.get_by_role("button", name="Bad")).to_be_focused()  # where one was before
+    keyboard.press("ArrowLeft")
+    expect(last.get_by_role("button", name="Good")).to_be_focused()
+    for _ in range(4):
+        keyboard.press("ArrowUp")
+    expect(panel.root.locator(".ab-me").last.get_by_role("button", name="Edit")).to_be_focused()
+    keyboard.press("Tab")
+    expect(panel.box).to_be_focused()
+    assert axe_violations(panel.root) == []

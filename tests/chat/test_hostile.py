@@ -29,7 +29,7 @@ TAGS = set(
     re.findall(
         r"\w+",
         """a blockquote br code details div del em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong summary sup table tbody td th
-        thead tr ul html head meta title body button""",
+        thead tr ul html head meta time title body button""",
     )
 )
 ATTRIBUTES = {"href", "title", "target", "rel", "class", "start", "dir", "open", "tabindex"}
@@ -39,6 +39,7 @@ OWN = {
     "meta": {"charset", "http-equiv", "content", "name"},
     "body": {"style"},
     "button": {"type", "data-text"},
+    "time": {"datetime"},
 }
 ADDRESS = re.compile(r"(?i)https?://|mailto:")
 HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2060-\u206f\ufeff]")

@@ -64,7 +64,7 @@ MAX_CACHED = 8_000  # characters of a text whose HTML is cached
 
 
 def is_calm(status: str, is_busy: bool) -> bool:
-    """Whether nothing happens and nothing went wrong, so that a page only reads it aloud.
+    """Whether nothing happens and nothing went wrong: a page only reads it aloud.
 
     Examples
     --------
@@ -82,6 +82,9 @@ def question(exchange: Exchange, *, live: bool = False) -> str:
     if not exchange.prompt:
         return ""
     buttons = f'<span class="ab-acts">{COPY}{EDIT if exchange.is_own else ""}</span>' if live else ""
+    asked_at = exchange.turn.asked_at if live else None
+    if asked_at is not None:
+        buttons += f'<time datetime="{asked_at.isoformat()}">{asked_at:%Y-%m-%d %H:%M} UTC</time>'
     who = _who(escape(asker(exchange)), buttons)
     classes = "ab-me" if exchange.is_own else "ab-me ab-other"
     return f'<div class="{classes}">{who}{said(exchange.prompt)}</div>'
@@ -235,12 +238,12 @@ def actions(exchange: Exchange, *, can_start: bool = False) -> list[tuple[str, s
     return [("retry", *retry)] if retry else []
 
 
-def thumbs(exchange: Exchange) -> list[tuple[str, str, str]]:
-    """What can be said about a reply, as `actions` are."""
+def thumbs(exchange: Exchange) -> list[tuple[str, str, str, bool]]:
+    """What can be said about a reply, as `actions` are, and whether it was said."""
     if exchange.status != "answered":
         return []
-    up, down = ("✓ " * (exchange.thumb is each) for each in (True, False))
-    return [("good", f"{up}👍 Good", "This reply is good"), ("bad", f"{down}👎 Bad", "This reply is bad")]
+    up, down = (exchange.thumb is each for each in (True, False))
+    return [("good", "Good", "This reply is good", up), ("bad", "Bad", "This reply is bad", down)]
 
 
 def _retry(exchange: Exchange) -> tuple[str, str] | None:

@@ -32,7 +32,7 @@ def panel_css() -> str:
 
 def live_css() -> str:
     """The rules of a live panel, and of the controls of a replay."""
-    own = read_style("panel/panel.css", "panel/drawer.css", "core/collect.css", "panel/playback.css")
+    own = read_style("panel/panel.css", "panel/icons.css", "panel/drawer.css", "core/collect.css", "panel/playback.css")
     return f"{panel_css()} {own}"
 
 

@@ -78,9 +78,8 @@ class OpenTurn:
         state.set_body(self.id, pieces, len(reply.frozen))
         state.set_html(self.id, "foot", message_html.foot(exchange, live=True))
         actions = message_html.actions(exchange, can_start=can_start) if can_retry else []
-        state.set_data(
-            self.id, pending=exchange.pending, actions=actions + (message_html.thumbs(exchange) if self._rates else [])
-        )
+        thumbs = message_html.thumbs(exchange) if self._rates else []
+        state.set_data(self.id, pending=exchange.pending, actions=[*actions, *thumbs])
 
 
 class _PastTurn:

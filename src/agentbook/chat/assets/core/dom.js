@@ -99,7 +99,11 @@ const SAYS_MS = 1500;
 /* Let a button say for a moment what it did. */
 export function says(pressed, words, label) {
   write(pressed, words);
-  setTimeout(() => write(pressed, label), SAYS_MS);
+  set(pressed, "data-says", "");
+  setTimeout(() => {
+    write(pressed, label);
+    set(pressed, "data-says", null);
+  }, SAYS_MS);
 }
 
 /* Copy a text for the button that was pressed, which says whether that worked. */

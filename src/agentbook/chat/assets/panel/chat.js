@@ -50,7 +50,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
     detach: (file) => send({ do: "detach", file }),
     turn(what, turn) {
       send({ do: what, turn });
-      composer.focus();
+      if (!["good", "bad"].includes(what)) composer.focus();
     },
     open(session, keep) {
       send({ do: "session", session, keep });

@@ -21,7 +21,9 @@ export function logView(state, act, make, rows = (order) => order) {
     inner,
   );
   const latest = button({ class: "ab-button ab-latest", hidden: "" }, "Jump to latest");
-  const root = element("div", { class: "ab-logframe" }, log, latest);
+  const end = element("span", { tabindex: -1 });
+  const root = element("div", { class: "ab-logframe" }, log, end, latest);
+  log.addEventListener("keydown", walk);
   const empty = htmlHolder();
   const views = new Map();
 
@@ -40,6 +42,35 @@ export function logView(state, act, make, rows = (order) => order) {
     log.focus({ preventScroll: true });
   });
   listenToMessages(log, act, (id) => state.turns.get(id).html.get("whole") ?? state.turns.get(id).body);
+
+  /*
+  However long the log, it is two stops of Tab: itself, and one of its controls, from which the arrows lead to the others.
+  A text that scrolls keeps its arrows.
+  */
+  let stop = null; // the control that had the focus last
+  function walk(event) {
+    const { key, target, shiftKey } = event;
+    if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
+    const isControl = target.matches("button, summary, a");
+    const step = { ArrowUp: -1, ArrowDown: 1, ...(isControl && { ArrowLeft: -1, ArrowRight: 1 }) }[key];
+    if (key === "Tab" && target !== log) {
+      if (!shiftKey) return end.focus({ preventScroll: true }); // and from there, the page goes on
+      log.focus({ preventScroll: true });
+    } else if (key === "Tab" && !shiftKey) {
+      if (!stop?.isConnected || !stop.checkVisibility()) stop = next(null, -1);
+      if (!stop) return;
+      stop.focus();
+    } else if (step && target !== log) next(target, step)?.focus();
+    else return;
+    event.preventDefault();
+  }
+  const next = (from, step) => {
+    const all = [...inner.querySelectorAll("button, summary, a[href], [tabindex='0']")];
+    const usable = (each) => !each.disabled && each.tabIndex >= 0 && each.checkVisibility();
+    if (step < 0) return all.slice(0, from ? all.indexOf(from) : undefined).findLast(usable);
+    return all.slice(all.indexOf(from) + 1).find(usable);
+  };
+  inner.addEventListener("focusin", ({ target }) => (stop = target));
 
   const viewOf = (id) => views.get(id) ?? drawTurn(id);
   function drawTurn(id) {

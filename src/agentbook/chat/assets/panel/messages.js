@@ -2,7 +2,7 @@
 The buttons of messages: Copy, Insert below, As DataFrame, Edit and Ask again. They are plain HTML, so an outer element
 handles their clicks.
 */
-import { copyFor, element, says, setHtml } from "../core/dom.js";
+import { copyFor, element, says, setHtml, when, write } from "../core/dom.js";
 import { frameCode } from "./frame.js";
 import { notebook } from "../core/notebook.js";
 
@@ -52,6 +52,8 @@ function tableCode(button, htmlOf) {
 }
 
 function explain(event) {
+  const time = event.target.closest?.(".ab-me")?.querySelector("time");
+  if (time) write(time, when(time.dateTime)); // the reader's time, once it is seen: of thousands, it takes a while
   const button = event.target.closest?.(".ab-act");
   if (!button || button.title) return;
   const kind = button.closest(".ab-code") ? "code" : "message";

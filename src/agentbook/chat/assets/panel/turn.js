@@ -28,8 +28,14 @@ export function turnView(id, act, typeset, collects = () => false) {
 
   function open() {
     holders = { question: element("div"), head: element("div"), foot: element("div") };
-    actions = element("div", { class: "ab-drawer-row" });
-    answer = element("div", { class: "ab-agent" }, holders.head, body, holders.foot, actions);
+    actions = element("div", { class: "ab-actions" });
+    answer = element(
+      "div",
+      { class: "ab-agent" },
+      holders.head,
+      body,
+      element("div", { class: "ab-row" }, holders.foot, actions),
+    );
     root.replaceChildren(holders.question, answer);
   }
 
@@ -70,9 +76,16 @@ export function turnView(id, act, typeset, collects = () => false) {
     const offers = turn.data.get("actions") ?? [];
     if (shown.get("actions") === JSON.stringify(offers)) return;
     shown.set("actions", JSON.stringify(offers));
-    const made = ([what, label, title]) =>
-      button({ class: "ab-button ab-retry", title, onclick: () => act.turn(what, id) }, String(label));
+    const made = ([what, label, title, pressed]) => {
+      const look =
+        pressed === undefined
+          ? { class: "ab-button ab-retry" }
+          : { class: `ab-act ab-${what}`, "aria-pressed": `${pressed}` };
+      return button({ ...look, title, onclick: () => act.turn(what, id) }, String(label));
+    };
+    const focused = [...actions.children].indexOf(document.activeElement);
     actions.replaceChildren(...offers.map(made));
+    actions.children[focused]?.focus({ preventScroll: true });
   }
 
   /* The text of the reply as it is read aloud; of code, how long it is, once that is known. */
