@@ -17,7 +17,7 @@ def check_a_narrow_page(page: Page, panel: Panel) -> None:
     panel.page.set_viewport_size({"width": 400, "height": 800})
     panel.root.scroll_into_view_if_needed()
     panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
-    expect(panel.button("Jump to latest")).to_be_visible()
+    expect(panel.button("Jump to the end")).to_be_visible()
     page.screenshot("panel-narrow")
     # Only code, tables and formulas scroll, each separately.
     wide = """root => [root, ...root.querySelectorAll('*')]
@@ -29,8 +29,8 @@ def check_a_narrow_page(page: Page, panel: Panel) -> None:
         box = part.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= edge
-    panel.button("Jump to latest").click()
-    expect(panel.button("Jump to latest")).to_be_hidden()
+    panel.button("Jump to the end").click()
+    expect(panel.button("Jump to the end")).to_be_hidden()
     expect(panel.questions.last).to_be_in_viewport()
     panel.page.set_viewport_size({"width": 1200, "height": 1000})
 

@@ -82,3 +82,33 @@ def test_what_can_be_done_with_a_message_is_a_row_of_icons_and_two_stops_of_tab(
     keyboard.press("Tab")
     expect(panel.box).to_be_focused()
     assert axe_violations(panel.root) == []
+
+
+def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "reading.ipynb", [CONNECT, PANEL.format(name="echo", agent="echo", height=300)])
+    page.open("reading.ipynb")
+    page.run_all()
+    panel = Panel(page, 1)
+    long = "\n\n".join(f"Paragraph {n} of many." for n in range(25))
+
+    def above_the_question() -> float:
+        return box_of(panel.root.locator(".ab-me").last)["y"] - box_of(panel.log)["y"]
+
+    panel.send("The first one")
+    panel.wait_for_reply(1, "The first one")
+    for n, words in enumerate(("Short", "Short again"), 2):
+        panel.send(words)
+        expect(panel.questions).to_have_count(n)
+        assert 0 <= above_the_question() < 20
+        panel.wait_for_reply(n, words)
+        assert 0 <= above_the_question() < 20, "it stays where it is while the reply comes"
+    page.screenshot("panel-question-on-top")
+    panel.send(long)
+    panel.wait_for_reply(4, "Paragraph 24")
+    assert panel.log.evaluate("log => Math.abs(log.scrollTop)") < 2, "a full view follows the end"
+    panel.log.evaluate("log => { log.scrollTop = -200; }")
+    expect(panel.button("Jump to the end")).to_be_visible()
+    panel.send("A last one")
+    panel.wait_for_reply(5, "A last one")
+    expect(panel.button("Jump to the end")).to_be_hidden()
+    assert 0 <= above_the_question() < 20

@@ -4,7 +4,7 @@ import test from "node:test";
 import { JSDOM } from "jsdom";
 
 const { window } = new JSDOM("<!doctype html><body></body>", { pretendToBeVisual: true });
-for (const name of ["document", "Event"]) globalThis[name] = window[name];
+for (const name of ["window", "document", "Event"]) globalThis[name] = window[name];
 const { logView } = await import("../../../src/agentbook/chat/assets/panel/log.js");
 
 const ALL = { all: true, order: true, turns: new Map() };

@@ -37,7 +37,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
     send(text, again) {
       if (again) return send({ do: "send", text, number: again });
       const number = ask({ do: "send", text });
-      log.toEnd();
+      log.sent();
       return number;
     },
     stop: () => send({ do: "stop" }),

@@ -20,11 +20,15 @@ export function logView(state, act, make, rows = (order) => order) {
     { class: "ab-log", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: 0 },
     inner,
   );
-  const latest = button({ class: "ab-button ab-latest", hidden: "" }, "Jump to latest");
+  const latest = button({ class: "ab-button ab-latest", hidden: "" }, "Jump to the end");
   const end = element("span", { tabindex: -1 });
   const root = element("div", { class: "ab-logframe" }, log, end, latest);
   log.addEventListener("keydown", walk);
   const empty = htmlHolder();
+  let before = null; // the last row when a message was sent from here, until its own is there
+  if (window.ResizeObserver) {
+    new ResizeObserver(() => log.style.setProperty("--ab-view", `${log.clientHeight}px`)).observe(log);
+  }
   const views = new Map();
 
   const isFar = () => Math.abs(log.scrollTop) > FAR;
@@ -34,6 +38,10 @@ export function logView(state, act, make, rows = (order) => order) {
   function toEnd() {
     log.scrollTop = 0;
     drawLatest();
+  }
+  function sent() {
+    before = rows(state.order).at(-1) ?? "";
+    toEnd();
   }
 
   log.addEventListener("scroll", drawLatest, { passive: true });
@@ -85,6 +93,11 @@ export function logView(state, act, make, rows = (order) => order) {
     const shown = rows(state.order);
     reconcile(inner, shown, (id) => viewOf(id).root);
     if (!shown.length) inner.append(empty.root);
+    // What was asked here fills the view, so that its question is at the top, and the reply grows below it.
+    if (before !== null && shown.length && shown.at(-1) !== before) {
+      set(viewOf(shown.at(-1)).root, "data-asked", "");
+      before = null;
+    }
     inner.classList.toggle("ab-many", shown.length > LONG);
   }
 
@@ -119,5 +132,5 @@ export function logView(state, act, make, rows = (order) => order) {
   }
 
   const sentMessages = () => [...inner.querySelectorAll(".ab-me:not(.ab-other) .ab-said")].map(messageIn);
-  return { root, draw, toEnd, focus, show, sentMessages };
+  return { root, draw, sent, focus, show, sentMessages };
 }
