@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -112,3 +114,30 @@ def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Pa
     panel.wait_for_reply(5, "A last one")
     expect(panel.button("Jump to the end")).to_be_hidden()
     assert 0 <= above_the_question() < 20
+
+
+def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, page: Page) -> None:
+    table = "import pandas as pd\norders = pd.DataFrame({'email': ['a@example.com']})\nslow.attach(orders, 'orders')"
+    write_notebook(lab.root / "composer.ipynb", [CONNECT, PANEL.format(name="slow", agent="slow", height=300), table])
+    page.open("composer.ipynb")
+    page.run_all()
+    page.show_cell(1)
+    panel = Panel(page, 1)
+    expect(panel.box).to_have_attribute("placeholder", re.compile("@"))
+    card = panel.root.locator(".ab-attached")
+    expect(card.get_by_role("button", name="Remove orders")).to_be_visible()
+    assert "e-mail" in (card.get_by_text("masked", exact=True).get_attribute("title") or "")
+    panel.box.fill("Look at")
+    panel.button("Attach").click()
+    expect(panel.box).to_have_value("Look at @")
+    expect(panel.root.get_by_role("option").filter(has_text="orders")).to_be_visible()
+    page.screenshot("panel-composer")
+    panel.page.keyboard.press("Escape")
+    panel.box.fill("2")
+    before, send = box_of(panel.box), box_of(panel.button("Send"))
+    panel.box.press("Enter")
+    expect(panel.button("Stop")).to_be_visible()
+    assert (box_of(panel.button("Stop"))["x"], box_of(panel.box)["width"]) == (send["x"], before["width"])
+    panel.wait_for_reply(1, "That took")
+    expect(panel.button("Send")).to_be_visible()
+    assert axe_violations(panel.root) == []

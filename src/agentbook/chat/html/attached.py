@@ -99,8 +99,11 @@ def _said(part: Part) -> str:
 
 
 def file_summary(part: Part) -> str:
-    """The line that remains of a folded attachment: its name and its size."""
-    return f"<summary><bdi><strong>{escape(part.name)}</strong></bdi> {escape(part.size)}</summary>"
+    """What remains of a folded attachment: name, size, and whether it is masked."""
+    words, _, masked = part.size.partition("masked: ")
+    *what, size = masked.split(", ") if masked else [""]
+    badge = f' <span class="ab-badge" title="Masked: {escape(", ".join(what))}">masked</span>' if masked else ""
+    return f"<summary><bdi><strong>{escape(part.name)}</strong></bdi> {escape(words + size)}{badge}</summary>"
 
 
 def attached_html(attached: Mapping[int, str]) -> str:

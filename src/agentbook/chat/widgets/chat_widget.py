@@ -47,7 +47,7 @@ UNSEEN_S = 60.0  # of one that no page has shown
 # longer it is, the less often it is drawn.
 OPEN_CHARACTERS_PER_S = 160_000
 log = logging.getLogger("agentbook.chat")
-KEYS = ". Enter sends, Shift+Enter adds a line"  # part of the placeholder
+KEYS = ". @ attaches a table, a file or a cell"  # part of the placeholder
 
 
 class Drawing(Protocol):

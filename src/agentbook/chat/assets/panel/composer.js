@@ -10,14 +10,20 @@ const MAX_BYTES = 80_004; // of a file; the kernel attaches its first 20,000 cha
 /* `act` sends, stops, attaches and detaches; `sentMessages` returns the sent messages, oldest first. `words`: label and tooltip of Send. */
 export function composerView(act, sentMessages, words = ["Send", "Send the message (Enter)"]) {
   const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off", dir: "auto" });
-  const stop = button({ class: "ab-button ab-stop", hidden: "", onclick: () => pressStop() }, "Stop");
-  const send = button({ class: "ab-button ab-send", title: words[1], onclick: () => submit() }, words[0]);
+  const stop = button({ class: "ab-button ab-icon ab-stop", hidden: "", onclick: () => pressStop() }, "Stop");
+  const send = button({ class: "ab-button ab-icon ab-send", title: words[1], onclick: () => submit() }, words[0]);
+  const adds = {
+    class: "ab-button ab-icon ab-add",
+    title: "Attach a table, a file or a cell (@)",
+    onclick: () => add(),
+  };
+  const plus = button(adds, "Attach");
   const files = htmlHolder({ class: "ab-chips" });
   const note = element("div", { class: "ab-drawer-note", role: "alert", hidden: "" });
   const error = button({ class: "ab-button ab-new ab-offer", hidden: "", onclick: attachError }, "Attach this error");
   const mentions = mentionsView(box, act, tell, submit);
   const input = element("div", { class: "ab-input" }, box, mentions.root);
-  const bar = element("div", { class: "ab-composer" }, input, stop, send);
+  const bar = element("div", { class: "ab-composer" }, input, plus, stop, send);
   const root = element("div", {}, files.root, error, note, bar);
   let [page, fields] = [{}, {}]; // all of the kernel's fields, and those of the composer
   let seen = -1; // the number of the last text from the kernel; -1 in a view that has not been drawn
@@ -33,7 +39,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
 
   function drawPlaceholder() {
     const text = gone ? "The kernel is not running: nothing can be sent" : String(fields.placeholder ?? "");
-    const keys = bar.clientWidth && bar.clientWidth < NARROW ? text.lastIndexOf(". Enter ") : -1;
+    const keys = bar.clientWidth && bar.clientWidth < NARROW ? text.lastIndexOf(". @ ") : -1;
     set(box, "placeholder", keys < 0 ? text : text.slice(0, keys));
   }
   const resized = window.ResizeObserver ? new ResizeObserver(drawPlaceholder) : null;
@@ -49,6 +55,15 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     const inserts = focused() === box && (box.select(), document.execCommand?.("insertText", false, text));
     if (!inserts) box.value = text;
     edited();
+  }
+
+  /* Write the sign that opens the list of what can be attached. */
+  function add() {
+    focus();
+    const sign = /\S$/.test(box.value.slice(0, box.selectionStart)) ? " @" : "@";
+    if (document.execCommand?.("insertText", false, sign)) return;
+    box.setRangeText(sign, box.selectionStart, box.selectionEnd, "end");
+    box.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
   function fill(text) {
@@ -232,7 +247,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     if (stop.hidden && stoppedFrom !== null) moveFocus();
     set(stop, "title", fields.stop ?? null);
     set(send, "disabled", canSend() ? null : "");
-    set(box, "disabled", closed ? "" : null);
+    for (const each of [box, plus]) set(each, "disabled", closed ? "" : null);
     offer(failed);
     drawPlaceholder();
   }
