@@ -85,9 +85,10 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
   /* All of it, with the elements of `notices` below the log. */
   function frame(...notices) {
     const bottom = element("div", { class: "ab-bottom" }, banner.root, ...notices, composer.root);
-    log.root.append(status.root); // it takes its room from the log, so that nothing moves
+    log.root.prepend(drawer.root); // over the log, where nothing moves
+    log.root.append(status.root); // it takes its room from the log
     const attributes = { class: "ab-chat ab-module", role: "region", dir: "ltr" }; // its words are English
-    return element("div", attributes, head.root, drawer.root, log.root, bottom);
+    return element("div", attributes, head.root, log.root, bottom);
   }
 
   /*

@@ -1,5 +1,5 @@
-/* The area below a panel's head that shows one thing at a time, until it is closed. */
-import { button, element, write } from "../core/dom.js";
+/* What floats over a panel's log and shows one thing at a time, until it is closed. */
+import { button, element, set, write } from "../core/dom.js";
 
 /* `back` takes the focus if no button opened the drawer. */
 export function drawerView(back) {
@@ -26,7 +26,18 @@ export function drawerView(back) {
     root.setAttribute("aria-label", name);
     body.replaceChildren(made);
     root.hidden = false;
+    place(by?.closest(".ab-log") ? by : null);
     mark(true);
+  }
+
+  /* Stand at a button in the log, where there is more room: above or below it. */
+  function place(at) {
+    set(root, "style", null);
+    if (!at) return;
+    const [box, frame] = [at, root.parentElement].map((each) => each.getBoundingClientRect());
+    const [above, below] = [box.top - frame.top, frame.bottom - box.bottom];
+    const where = above > below ? `top: auto; bottom: ${below + box.height + 4}px` : `top: ${above + box.height + 4}px`;
+    set(root, "style", `${where}; left: 8px; right: auto; max-height: ${Math.max(above, below) - 10}px`);
   }
 
   /* Close the drawer; returns whether it was open. */
@@ -55,7 +66,7 @@ export function drawerView(back) {
 /* A button in the head that opens the drawer. */
 export function drawerButton(name, text, tooltip, onclick) {
   return button(
-    { class: `ab-button ab-new ${name}`, title: tooltip, "aria-expanded": "false", hidden: "", onclick },
+    { class: `ab-button ab-new ab-icon ${name}`, title: tooltip, "aria-expanded": "false", hidden: "", onclick },
     text,
   );
 }

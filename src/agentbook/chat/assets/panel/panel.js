@@ -71,7 +71,9 @@ function show(page, el) {
       return;
     }
     input.draw(shown);
-    if (!drawer.shows(input.root)) drawer.open(looked.what === "again" ? "Ask again" : "Add to test set", input.root);
+    const [name, by] = looked.what === "again" ? ["Ask again", "again"] : ["Add to test set", "collecting"];
+    const pressed = root.querySelector(`[data-turn="${looked.turn}"] .ab-${by}`);
+    if (!drawer.shows(input.root)) drawer.open(name, input.root, pressed);
     if (!input.focus()) drawer.focus();
   }
 
