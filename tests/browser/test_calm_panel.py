@@ -141,3 +141,37 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     panel.wait_for_reply(1, "That took")
     expect(panel.button("Send")).to_be_visible()
     assert axe_violations(panel.root) == []
+
+
+def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "overlays.ipynb", [CONNECT, PANEL.format(name="echo", agent="echo", height=300)])
+    page.open("overlays.ipynb")
+    page.hide_file_browser()
+    page.run_all()
+    panel, keyboard = Panel(page, 1), page.page.keyboard
+    panel.send("Hello")
+    panel.wait_for_reply(1, "Hello")
+    before = [box_of(part) for part in (panel.root, panel.box, panel.log)]
+    again = panel.log.get_by_role("button", name="Ask again")
+    for opener, name in (
+        (panel.button("Sessions"), "Sessions"),
+        (panel.button("Export"), "Export"),
+        (again, "Ask again"),
+    ):
+        opener.click()
+        overlay = panel.root.get_by_role("group", name=name)
+        expect(overlay).to_be_visible()
+        assert [box_of(part) for part in (panel.root, panel.box, panel.log)] == before
+        shown, frame = box_of(overlay), before[0]
+        assert shown["x"] >= frame["x"]
+        assert shown["y"] + shown["height"] <= frame["y"] + frame["height"]
+        page.screenshot(f"panel-over-{name.lower()}")
+        assert axe_violations(panel.root) == []
+        keyboard.press("Escape")
+        expect(overlay).to_be_hidden()
+        expect(opener).to_be_focused()
+    page.page.set_viewport_size({"width": 400, "height": 900})
+    page.show_cell(1)
+    assert box_of(panel.root.locator(".ab-head"))["height"] < 48
+    assert axe_violations(panel.root) == []
+    page.page.set_viewport_size({"width": 1200, "height": 1000})

@@ -17,7 +17,7 @@ export function headView(state, act) {
   );
   const fresh = button(
     {
-      class: "ab-button ab-new",
+      class: "ab-button ab-new ab-icon ab-fresh",
       hidden: "",
       title: "Start over; you can return to this session",
       onclick: () => act.fresh(),

@@ -39,7 +39,7 @@ export function bannerView() {
 }
 
 export function picturesButton(act) {
-  const root = button({ class: "ab-button ab-pictures", hidden: "", onclick: () => act.pictures() });
+  const root = button({ class: "ab-button ab-icon ab-pictures", hidden: "", onclick: () => act.pictures() });
   function draw(label, gone) {
     root.hidden = !label || gone;
     write(root, String(label?.[0] ?? ""));
