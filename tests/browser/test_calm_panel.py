@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 def box_of(part: Locator) -> dict[str, float]:
     box = part.bounding_box()
     assert box is not None
-    return dict(box)
+    return {"x": box["x"], "y": box["y"], "width": box["width"], "height": box["height"]}
 
 
 def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None:
