@@ -55,8 +55,8 @@ def test_what_can_be_done_with_a_message_is_a_row_of_icons_and_two_stops_of_tab(
     row = [box_of(last.get_by_role("button", name=name)) for name in ("Copy", "Ask again", "Good", "Bad")]
     assert len({box["y"] for box in row}) == 1
     assert all(box["width"] <= 28 for box in row), "icons, and no words"
-    send, said = box_of(panel.button("Send")), box_of(panel.questions.last)
-    assert abs(said["x"] + said["width"] - send["x"] - send["width"]) < 2
+    composer, said = box_of(panel.root.locator(".ab-composer")), box_of(panel.questions.last)
+    assert abs(said["x"] + said["width"] - composer["x"] - composer["width"]) < 2
     last.get_by_role("button", name="Good").click()
     expect(last.get_by_role("button", name="Good")).to_have_attribute("aria-pressed", "true")
     expect(last.get_by_role("button", name="Good")).to_be_focused()
@@ -94,6 +94,9 @@ def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Pa
     long = "\n\n".join(f"Paragraph {n} of many." for n in range(25))
 
     def above_the_question() -> float:
+        # As painted: the log has told its height only then.
+        page.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert panel.log.evaluate("log => Math.abs(log.scrollTop)") < 2
         return box_of(panel.root.locator(".ab-me").last)["y"] - box_of(panel.log)["y"]
 
     panel.send("The first one")

@@ -27,7 +27,10 @@ export function logView(state, act, make, rows = (order) => order) {
   const empty = htmlHolder();
   let before = null; // the last row when a message was sent from here, until its own is there
   if (window.ResizeObserver) {
-    new ResizeObserver(() => log.style.setProperty("--ab-view", `${log.clientHeight}px`)).observe(log);
+    new ResizeObserver(() => {
+      log.style.setProperty("--ab-view", `${log.clientHeight}px`);
+      if (latest.hidden) log.scrollTop = 0; // who was at the end stays there as the status line comes and goes
+    }).observe(log);
   }
   const views = new Map();
 
