@@ -128,7 +128,7 @@ def kill_the_service_during_a_reply(page: Page, platform: Platform, panel: Locat
     words = panel.locator(".ab-agent-body").nth(1)
     expect(words).to_contain_text("That took 0.5")
     platform.kill()
-    panel.get_by_text("The connection was lost. Reconnecting").wait_for()
+    panel.locator(".ab-statusline").get_by_text("The connection was lost. Reconnecting").wait_for()
     page.screenshot("faults-reconnecting")
     platform.start()
     # When it starts, the service ends the turns that it had left open. The panel learns

@@ -72,7 +72,7 @@ def press_keys_of_the_notebook(page: Page) -> None:
 def continue_the_last_session(page: Page, cell: int) -> None:
     page.show_cell(cell)
     panel = Panel(page, cell)
-    panel.root.get_by_role("button", name=re.compile("^Continue: .*An earlier question$")).click()
+    panel.root.get_by_role("button", name=re.compile("^Continue: .*An earlier question")).click()
     expect(panel.replies).to_have_count(1)
     expect(panel.replies).to_contain_text("An earlier question")
     expect(panel.box).to_be_focused()
