@@ -104,6 +104,12 @@ def test_the_python_names_on_a_page_exist(name: str) -> None:
     assert [f"{problem}: {source}" for source in code(PAGES[name]) for problem in problems(source)] == []
 
 
+def test_a_prompt_lab_has_few_public_names_each_on_its_page() -> None:
+    names = {name for name in dir(ab.PromptLab(NAMES["client"])) if not name.startswith("_")}
+    assert len(names) <= 40
+    assert names - set(re.findall(r"\b(?:lab|experts|PromptLab)\.(\w+)", PAGES["10-prompt-lab.md"])) == set()
+
+
 def options_of(command: click.Command) -> set[str]:
     own = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     if isinstance(command, click.Group):

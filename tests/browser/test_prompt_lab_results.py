@@ -67,7 +67,7 @@ def lab_of(inputs: int) -> PromptLab:
             passed = (number + position) % 5 != 0
             answer = Answer(name, text, status="answered", reply=reply, latency_s=1.0 + (number * 7 + position) % 13)
             answer.verdicts = {"Source": Grade(passed), "session": Grade(True, 0.25 * ((number + position) % 5))}
-            lab.record(answer)
+            lab._lab.record(answer)
     return lab
 
 
@@ -76,7 +76,7 @@ class Kernel:
 
     def __init__(self, page: Page, lab: PromptLab) -> None:
         self.page, self.lab = page, lab
-        self.rows = ResultRows(lab, "seed")
+        self.rows = ResultRows(lab._lab, "seed")
         self.rows.changes(None)
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
@@ -126,7 +126,7 @@ def first_input(table: Locator) -> Locator:
 
 def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     lab = lab_of(12)
-    lab.record(Answer("now", HOSTILE, status="failed", reason=HOSTILE))
+    lab._lab.record(Answer("now", HOSTILE, status="failed", reason=HOSTILE))
     _, table = show(lab)
     expect(table.get_by_role("status")).to_have_text("13 inputs")
     expect(table.get_by_role("columnheader")).to_have_count(5)
@@ -163,7 +163,7 @@ def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     page.keyboard.type("misses the point")
     page.keyboard.press("Escape")
     expect(cell).to_be_focused()
-    rated = [(answer.variant, answer.thumb, answer.note) for answer in lab.answers if answer.note]
+    rated = [(answer.variant, answer.thumb, answer.note) for answer in lab._lab.answers if answer.note]
     assert rated == [("brief", False, "misses the point")]
     assert page.evaluate("() => window.pwned") is None
     # A restarted kernel no longer answers; what the page has read is kept.
@@ -198,7 +198,7 @@ def test_the_keyboard_reaches_everything(show: Show, page: Page) -> None:
     keyboard.type("a note")
     keyboard.press("Escape")
     expect(table.locator("[role=gridcell]:focus")).to_have_count(1)
-    rated = [(answer.variant, answer.input, answer.thumb, answer.note) for answer in lab.answers if answer.note]
+    rated = [(answer.variant, answer.input, answer.thumb, answer.note) for answer in lab._lab.answers if answer.note]
     assert rated == [("brief", lab.inputs[1], False, "a note")]
     keyboard.press("Enter")
     expect(table.locator(".ab-r-details")).to_have_count(1)
@@ -216,18 +216,18 @@ def test_changes_arrive_while_it_is_read(show: Show, page: Page) -> None:
     note = table.locator("[role=gridcell]").first.get_by_role("button", name="Add a note")
     note.click()
     page.keyboard.type("half a no")
-    answer = lab.answers[0]
+    answer = lab._lab.answers[0]
     answer.reply = "Another **reply**."
     kernel.send_changes({answer.input})
     expect(table.locator(".ab-md").first).to_have_text("Another reply.")
     page.keyboard.type("te")
     page.keyboard.press("Escape")
     expect(table.locator("[role=gridcell]:focus")).to_have_count(1)
-    assert lab.answers[0].note == "half a note"
+    assert lab._lab.answers[0].note == "half a note"
     # A page that missed a message asks for everything.
-    lab.record(Answer("now", "lost", status="answered", reply="lost"))
+    lab._lab.record(Answer("now", "lost", status="answered", reply="lost"))
     kernel.rows.changes(None)
-    lab.record(Answer("now", "new", status="asking"))
+    lab._lab.record(Answer("now", "new", status="asking"))
     kernel.send_changes()
     expect(table.get_by_role("status")).to_have_text("8 inputs")
     expect(table).to_contain_text("asking…")

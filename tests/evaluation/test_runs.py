@@ -15,6 +15,7 @@ from agentbook.evaluation import runs
 from agentbook.evaluation.experiment import Answer, Experiment
 from agentbook.evaluation.file import lab_data
 from agentbook.evaluation.runs import Recorder, SavedRun
+from agentbook.evaluation.variant import Variant
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def facts() -> dict[str, Any]:
     experiment = Experiment()
-    experiment.add_variant("now")
+    experiment.add_variant(Variant("now"))
     experiment.inputs = ["one", "two"]
     return {"agent": "acme~writer", "workspace": "acme~lab", "base_url": None, "lab": lab_data(experiment)}
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .._text import safe_repr, shows_call
+from .._text import safe_repr
 from ..frames.analysis.prices import PriceTable, cost_of, price_table
 from ..frames.analysis.turn_details import BY_MODEL, MEASURES
 from ..frames.tabular import to_strings, typed
@@ -375,51 +375,6 @@ class Experiment:
     def inputs(self, inputs: Iterable[str]) -> None:
         self.input_set.texts = list(inputs)
 
-    def preview(
-        self,
-        inputs: Any = None,
-        rows: Any = None,
-        variants: Iterable[str | Variant] | str | Variant | None = None,
-        *,
-        mask: bool = True,
-    ) -> pd.DataFrame:
-        """What a run would send, as a frame. Nothing is sent or changed.
-
-        Parameters
-        ----------
-        inputs, rows
-            As for `run`.
-        variants : iterable of str or Variant, optional
-            Names; None for all.
-        mask : bool
-            As for `run`.
-
-        Returns
-        -------
-        DataFrame
-            A row per variant and input: ``variant``, ``input``, ``system_prompt`` (null
-            where the agent keeps its own) and ``message``, filled in.
-
-        Raises
-        ------
-        TypeError, ValueError, OSError
-            If an input cannot be read, or a name in braces has no column; the message
-            lists the columns.
-        """
-        import pandas as pd
-
-        names = [variants] if isinstance(variants, str | Variant) else variants
-        chosen = [
-            each if isinstance(each, Variant) else self.variant(each)
-            for each in (self.variants if names is None else names)
-        ]
-        sent = [
-            (variant.name, each.text, variant.filled(each.row).instructions, each.message)
-            for variant in chosen
-            for each in self.input_set.fill(inputs, rows, chosen, mask=mask)
-        ]
-        return pd.DataFrame(sent, columns=["variant", "input", "system_prompt", "message"]).astype("str")
-
     # Variants
 
     @property
@@ -442,71 +397,8 @@ class Experiment:
             raise ValueError(f"There is no variant {variant!r}; there are: {names}.")
         return self._variants[variant]
 
-    @shows_call('lab.add_variant("brief", system_prompt="Be brief.")')
-    def add_variant(
-        self,
-        name: str | Variant,
-        system_prompt: str | None = None,
-        *,
-        description: str | None = None,
-        tools: Iterable[Mapping[str, Any]] | None = None,
-        platform_tools: Iterable[str] | None = None,
-        mode: str | None = None,
-        version: str | None = None,
-        agent: Any = None,
-        model: str | None = None,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        top_p: float | None = None,
-        messages: Iterable[Mapping[str, str]] | None = None,
-        prompt: str | None = None,
-    ) -> Variant:
-        """Add a configuration to try out. Nothing is sent until a run or `apply`.
-
-        Parameters
-        ----------
-        name : str or Variant
-            Its label; or a complete `Variant`.
-        system_prompt, description : str, optional
-            Settings left out stay as the agent has them. Without any setting the
-            variant is the agent as it is.
-        tools : iterable of dict, optional
-            Each ``{"integration": str, "tools": [str, ...]}``.
-        platform_tools : iterable of str, optional
-        mode : {"one-shot", "multi-turn"}, optional
-        version : str, optional
-            The version number to commit; by default the one after the agent's newest.
-        agent : str or Record, optional
-            Use another agent for this variant, so that it runs at the same time as the
-            others.
-        model : str, optional
-            The language model, if the platform offers several (see `models`).
-        temperature, top_p : float, optional
-            Numbers from 0 to 2, and from 0 to 1.
-        max_tokens : int, optional
-            At most this many tokens in an answer.
-        messages : iterable of dict, optional
-            Examples, ``{"role": "user", "content": str}`` and ``{"role": "assistant",
-            "content": str}`` in turns, which are sent with the system prompt.
-        prompt : str, optional
-            Short for `system_prompt`.
-
-        Returns
-        -------
-        Variant
-
-        Raises
-        ------
-        ValueError
-            If a different variant has this name. The same one may be added again, so
-            that a cell can be run again.
-        """
-        variant = name
-        if not isinstance(variant, Variant):
-            variant = Variant(
-                variant, system_prompt, description, tools, platform_tools, mode, version, agent, model, temperature,
-                max_tokens, top_p, messages, prompt=prompt,
-            )  # fmt: skip
+    def add_variant(self, variant: Variant) -> Variant:
+        """See `PromptLab.add_variant`."""
         existing = self._variants.setdefault(variant.name, variant)
         if existing != variant:
             raise ValueError(
@@ -518,30 +410,7 @@ class Experiment:
         return existing
 
     def edit_variant(self, variant: str | Variant, /, **changes: Any) -> Variant:
-        """Change a variant, or rename it. Nothing is sent.
-
-        The next run asks only the changed variant again. The replies to its earlier
-        text are in `revisions`; they return if the variant gets that text again.
-
-        Parameters
-        ----------
-        variant : str or Variant
-        **changes
-            Attributes of `Variant`; ``name="…"`` renames it and leaves its replies.
-
-        Returns
-        -------
-        Variant
-            The changed variant, at the same place among the variants.
-
-        Raises
-        ------
-        ValueError
-            If there is no such variant, another one has the new name, a run is asking
-            it, or a value is invalid.
-        TypeError
-            If a variant has no such attribute.
-        """
+        """See `PromptLab.edit_variant`."""
         old = self.variant(variant)
         if old.name in self._running:
             raise ValueError(f"A run is asking {old.name!r}: stop it, or wait for its end, and edit the variant then.")
@@ -574,40 +443,14 @@ class Experiment:
             self.answered.setdefault(answer.key, answer)
 
     def duplicate_variant(self, variant: str | Variant, name: str | None = None) -> Variant:
-        """Add a copy of a variant, to change it. It has no replies yet.
-
-        Parameters
-        ----------
-        variant : str or Variant
-        name : str, optional
-            Of the copy. Default: the name followed by "copy".
-
-        Returns
-        -------
-        Variant
-
-        Raises
-        ------
-        ValueError
-            If there is no such variant, or `name` is the name of another one.
-        """
+        """See `PromptLab.duplicate_variant`."""
         original = self.variant(variant)
         names = numbered(f"{original.name} copy", "{} {}")
         name = name or next(each for each in names if each not in self._variants)
         return self.add_variant(changed(original, name=name))
 
     def revisions(self, variant: str | Variant) -> list[Revision]:
-        """The earlier texts of a variant with the replies to them, newest first.
-
-        Parameters
-        ----------
-        variant : str or Variant
-
-        Raises
-        ------
-        ValueError
-            If there is no such variant.
-        """
+        """See `PromptLab.revisions`."""
         return list(self.earlier.get(self.variant(variant).name, ()))
 
     @contextmanager
@@ -620,17 +463,7 @@ class Experiment:
             self._running = frozenset()
 
     def remove_variant(self, name: str) -> None:
-        """Remove a variant, its results and its earlier revisions.
-
-        Parameters
-        ----------
-        name : str
-
-        Raises
-        ------
-        ValueError
-            If there is no variant of this name; the message lists the names.
-        """
+        """See `PromptLab.remove_variant`."""
         del self._variants[self.variant(name).name]
         for key in [key for key in self.answered if key[0] == name]:  # in place: a run may be using them
             del self.answered[key]
@@ -661,27 +494,7 @@ class Experiment:
         return {**self._checks, **own} if own else self._checks
 
     def check(self, checks: Any) -> pd.DataFrame:
-        """Replace the checks and apply them to all replies. Nothing is sent.
-
-        Parameters
-        ----------
-        checks : mapping of name to check, or iterable of checks
-            A string that the reply must contain, a compiled pattern, a JSON schema (a
-            mapping), or a function of the reply, or of reply and input, that returns a
-            bool or a score from 0 to 1 (which passes from 0.5).
-
-        Returns
-        -------
-        DataFrame
-            `results`, with a column for each check.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If one is not a check, or has the name of a column of the results. Errors
-            that a check itself raises are not raised here: they are in the column
-            ``check_error``.
-        """
+        """See `PromptLab.check`."""
         self.use_checks(read_checks(checks))
         return self.results
 
@@ -696,23 +509,7 @@ class Experiment:
         self.notify()
 
     def price(self, prices: Any) -> None:
-        """Compute the cost of the replies so far with these prices. Nothing is sent.
-
-        Checks of the cost are applied again. Replies without tokens, and those of
-        models without a price, stay as they are.
-
-        Parameters
-        ----------
-        prices : dict, DataFrame or path of a file
-            As for `agentbook.with_cost`.
-
-        Raises
-        ------
-        ValueError
-            If they are not prices.
-        OSError
-            If a file cannot be read.
-        """
+        """See `PromptLab.price`."""
         table = price_table(prices)
         if table is None:
             return
@@ -761,22 +558,7 @@ class Experiment:
         self.notify(answer)
 
     def rate(self, key: Key, thumb: bool | None = None, note: str | None = None) -> None:
-        """Label a reply as a person does, in place of an earlier label.
-
-        Parameters
-        ----------
-        key : tuple of (str, str, int)
-            Variant, input and repeat, as in the columns of `results`.
-        thumb : bool, optional
-            True for good, False for bad, None for neither.
-        note : str, optional
-            A remark.
-
-        Raises
-        ------
-        ValueError
-            If there is no such reply.
-        """
+        """See `PromptLab.rate`."""
         answer = self.answered.get(key)
         if answer is None or answer.reply is None:
             raise ValueError(
@@ -784,29 +566,6 @@ class Experiment:
             )
         answer.thumb, answer.note = thumb, (note or "").strip() or None
         self.notify(answer)
-
-    @property
-    def labels(self) -> pd.DataFrame:
-        """The labels given in the lab, of the sessions with the replies.
-
-        Returns
-        -------
-        DataFrame
-            The columns of `agentbook.read_labels`: a row per 👍 or 👎, of the question
-            ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
-        """
-        from ..frames.labels import BOOL, GOOD, TEXT, labels_frame, me
-
-        rated = [
-            (each, [(GOOD, each.thumb, BOOL), ("note", each.note, TEXT)]) for each in self.answers if each.session_id
-        ]
-        given = {"rater": me(), "source": "person"}
-        return labels_frame(
-            {"session_id": each.session_id, "question": question, "value": value, "kind": kind, **given}
-            for each, ratings in rated
-            for question, value, kind in ratings
-            if value is not None
-        )
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each change with the answer that changed, or None.
@@ -841,46 +600,13 @@ class Experiment:
         return to_frame(list(answers), list(self.all_checks))
 
     def summary(self) -> pd.DataFrame:
-        """One row per variant: counts, pass rates and latencies.
-
-        Returns
-        -------
-        DataFrame
-            The columns of `agentbook.evaluation.statistics.summarise`: ``n``,
-            ``answered``, ``failed``, for each check ``…_n``, ``…_passed`` and
-            ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
-        """
+        """See `PromptLab.summary`."""
         return statistics.summarise(self.results, list(self.all_checks))
 
     def compare_variants(
         self, baseline: str | Variant | None = None, *, metrics: str | Iterable[str] | None = None
     ) -> pd.DataFrame:
-        """The other variants compared with one, on the inputs that both answered.
-
-        The input is the unit: repeats of an input are averaged first.
-
-        Parameters
-        ----------
-        baseline : str or Variant, optional
-            Default: the first variant.
-        metrics : str or iterable of str, optional
-            What to compare: names of checks, ``passed`` (all of them) and
-            ``latency_s``. Each one more raises what the others have to show, so name
-            those that decide, before you see the replies. Default: all.
-
-        Returns
-        -------
-        DataFrame
-            A row per variant and metric, with effect, 95 % interval, p corrected for
-            the number of rows and of looks, verdict, and the number of inputs to add
-            until an open difference would show. The columns are those of
-            `agentbook.evaluation.statistics.compare_variants`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such variant or metric, or no variant at all.
-        """
+        """See `PromptLab.compare_variants`."""
         if baseline is None and not self.variants:
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
         first = next(iter(self.variants)) if baseline is None else self.variant(baseline).name

@@ -321,7 +321,7 @@ def test_a_turn_is_added_to_a_test_set_after_a_look(monkeypatch: pytest.MonkeyPa
     assert lab.inputs == []
     added = page.ask(kind="collect", row=3, confirm=True)["collected"]
     assert (added["added"], added["inputs"], lab.inputs) == (True, 1, ["I am […]. Why?"])
-    assert lab.input_set.known(lab.inputs[0]).origin["session_id"] == turns["session_id"].iloc[3]
+    assert lab._lab.input_set.known(lab.inputs[0]).origin["session_id"] == turns["session_id"].iloc[3]
     assert page.ask(kind="collect", row=99)["collected"] is None
     without = PageOf(ab.Explorer(turns.drop(columns="prompt"), lab=lab), monkeypatch)
     assert "need the column 'prompt'" in without.ask(kind="collect", row=0)["collected"]["error"]

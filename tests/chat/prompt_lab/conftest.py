@@ -35,7 +35,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def view(lab: PromptLab) -> Iterator[LabView]:
-    view = LabView(lab)
+    view = LabView(lab._lab)
     until(lambda: "(current)" in words(view.variants.versions.history))
     yield view
     view.close()

@@ -28,7 +28,7 @@ TURNS = pd.DataFrame(
 
 
 def inputs_of(lab: PromptLab) -> list[Input]:
-    return [lab.input_set.find(text) for text in lab.inputs]
+    return [lab._lab.input_set.find(text) for text in lab.inputs]
 
 
 def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: LabPlatform) -> None:
@@ -39,10 +39,10 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
     assert added.equals(preview)
     assert lab.inputs == ["typed", "Where is my order? I am […].", "Thanks"]
     assert added["masked"].tolist() == ["an e-mail address", ""]
-    assert "Ada" not in str(lab_data(lab))
+    assert "Ada" not in str(lab_data(lab._lab))
     lab.add_variant("kind", "Be kind.")
     lab.run(progress=False)
-    message = ResultRows(lab, "seed").changes(None)
+    message = ResultRows(lab._lab, "seed").changes(None)
     assert message is not None
     assert [row["origin"] for row in message["rows"]] == [
         "",
@@ -56,7 +56,7 @@ def test_every_way_in_makes_the_same_masked_inputs(platform: LabPlatform, tmp_pa
     labs[0].add_inputs(TURNS)
     labs[1].add_inputs(Turn(**{name: TURNS.loc[0, name] for name in ("session_id", "prompt")}))
     for lab, turns in ((labs[2], TURNS), (labs[1], TURNS)):
-        lab.input_set.use(lab.input_set.fill(turns, None, ()))
+        lab._lab.input_set.use(lab._lab.input_set.fill(turns, None, ()))
     stored = inputs_of(labs[0])
     assert [inputs_of(lab) for lab in labs] == [stored] * 3
     assert stored[0].message == "Where is my order? I am […]."
@@ -72,7 +72,7 @@ def test_turns_of_tests_and_of_other_agents_are_not_in_the_test_set(platform: La
     for each in (lab, other):
         each.add_variant("now")
         each.run("why?", progress=False)
-    tested = [answer.session_id for answer in (*lab.answers, *other.answers)]
+    tested = [answer.session_id for answer in (*lab._lab.answers, *other._lab.answers)]
     turns = pd.DataFrame({"session_id": [*tested, "s1", "s2", "s3"], "prompt": "why?"})
     assert lab.in_test_set(turns).tolist() == [False, False, True, True, True]
     turns["agent"] = ["writer", "writer", "writer", "reader", None]
@@ -85,7 +85,7 @@ def test_turns_of_tests_and_of_other_agents_are_not_in_the_test_set(platform: La
 def test_turns_of_a_panel_and_texts_can_be_added(lab: PromptLab) -> None:
     lab.add_inputs([Turn("s1", prompt="one"), "two", {"prompt": "three", "session_id": "s3"}])
     assert lab.inputs == ["one", "two", "three"]
-    assert lab.input_set.known("one").origin["session_id"] == "s1"
+    assert lab._lab.input_set.known("one").origin["session_id"] == "s1"
     for empty in (TURNS.iloc[2:], [], Turn("s1")):
         with pytest.raises(ValueError, match="no question"):
             lab.add_inputs(empty)
@@ -99,7 +99,7 @@ def test_a_loaded_lab_keeps_the_rows_of_its_inputs(lab: PromptLab, platform: Lab
     lab.add_variant("kind", "Be kind.")
     lab.run("Explain {{topic}}.", rows=[{"topic": "tides"}, {"topic": "rain"}], progress=False)
     path = lab.save(tmp_path / "lab.json")
-    lab.read(path)
+    lab._lab.read(path)
     assert inputs_of(lab) == inputs_of(PromptLab.load(path, platform))  # type: ignore[arg-type]
     assert inputs_of(lab)[1].row == {"topic": "rain"}
     assert lab.inputs == ["Explain tides.", "Explain rain."]

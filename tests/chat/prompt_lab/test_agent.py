@@ -14,7 +14,7 @@ def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> 
     platform.reply = lambda settings, text: (
         '{"reason": "It greets.", "pass": true}' if "You judge" in settings.get("system_prompt", "") else "Hello."
     )
-    view = LabView(lab)
+    view = LabView(lab._lab)
     try:
         until(lambda: "acme~writer" in view.run.judge.fields["name"].options)
         add(view, "kind", "Be kind.")
@@ -28,6 +28,6 @@ def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> 
         assert [call[0] for call in platform.calls] == ["create", "configure"]
         assert platform.calls[1][2]["max_tokens"] > 0, "a judge that runs on and on holds up the run"
         run(view, "one", "1 of 1 answered")
-        assert [grade.passed for grade in lab.answers[0].verdicts.values()] == [True, True]
+        assert [grade.passed for grade in lab._lab.answers[0].verdicts.values()] == [True, True]
     finally:
         view.close()

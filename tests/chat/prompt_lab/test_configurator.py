@@ -83,7 +83,7 @@ def test_a_configuration_that_cannot_be_read_is_not_overwritten(platform: LabPla
     lab.add_variant("kind", "Be kind.")
     with pytest.raises(ValueError, match=r"configuration of acme~writer cannot be read.*restore=False"):
         lab.run(["hello"], progress=False)
-    assert (platform.calls, lab.answers) == ([], [])
+    assert (platform.calls, lab._lab.answers) == ([], [])
     lab.add_variant("now")
     assert lab.run(variants=["now"], progress=False)["status"].tolist() == ["answered"], (
         "this variant configures nothing"

@@ -77,7 +77,7 @@ def test_an_agent_without_a_version_is_left_without_one(platform: LabPlatform) -
     lab.add_variant("kind", "Be kind.")
     assert lab.run(["one"], progress=False)["reply"].tolist() == ["Be kind.: one"]
     assert committed(platform, "acme~new") == []
-    assert lab.notes == []
+    assert lab._lab.notes == []
 
 
 def test_drafts_that_are_not_offered(platform: LabPlatform, lab: PromptLab) -> None:
@@ -105,7 +105,7 @@ def test_a_run_says_until_when_the_client_waits_for_its_rate_limit(
     monkeypatch.setattr(platform, "rate_limit", limit, raising=False)
     lab.add_variant("now")
     sentences: list[str] = []
-    loop.run(lab.ask(lab.plan(["one"]), sentences.append), 60)
+    loop.run(lab._lab.ask(lab._lab.plan(["one"]), sentences.append), 60)
     assert sentences[0].startswith("paused until ")
 
 
@@ -271,14 +271,14 @@ def test_without_a_price_a_cost_is_undecided(lab: PromptLab) -> None:
 def test_a_broken_question_fails_its_cell_alone(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
     lab.inputs = ["one", "two"]
-    original = lab.record
+    original = lab._lab.record
 
     def record(answer: object) -> None:
         if answer.input == "one" and answer.status == "answered":  # type: ignore[attr-defined]
             raise RuntimeError("broken")
         original(answer)  # type: ignore[arg-type]
 
-    lab.record = record  # type: ignore[method-assign]
+    lab._lab.record = record  # type: ignore[method-assign]
     frame = lab.run(progress=False).set_index("input")
     assert frame["status"].to_dict() == {"one": "failed", "two": "answered"}
     assert frame.loc["one", "reason"] == "RuntimeError: broken"

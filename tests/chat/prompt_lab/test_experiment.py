@@ -41,7 +41,7 @@ def test_empty_results_have_the_same_dtypes() -> None:
 def test_missing_values_do_not_depend_on_pandas_options() -> None:
     lab = make_lab()
     lab.add_variant("a")
-    lab.record(BROKEN)
+    lab._lab.record(BROKEN)
     with pd.option_context("future.infer_string", False):
         results, summary = lab.results, lab.summary()
     assert results[["reason", "version", "check_error"]].isna().all(axis=None)
@@ -62,7 +62,7 @@ def test_summary_and_chart_count_the_same() -> None:
     ):
         latency_s = float(n) if reply else None
         answer = Answer(variant, f"q{n}", status=status, reply=reply, version="1.0.1", latency_s=latency_s)
-        lab.record(answer)
+        lab._lab.record(answer)
     lab.check({"yes": "yes", "odd": lambda reply, question: None if question == "q2" else question == "q1"})
     summary = lab.summary().set_index("variant")
     assert summary.index.tolist() == ["a", "b"]
@@ -134,7 +134,7 @@ def test_a_saved_lab_loads_as_an_equal_lab(
         lab.add_variant(variant)
     lab.check(checks)
     for answer in answers:
-        lab.record(answer)
+        lab._lab.record(answer)
     lab.inputs = inputs
     loaded = PromptLab.load(lab.save(tmp_path / "lab.json"), LabPlatform())  # type: ignore[arg-type]
     assert loaded == lab
@@ -191,7 +191,7 @@ def test_another_file_raises(tmp_path: Path, text: str, message: str) -> None:
 
 def test_half_a_surrogate_pair_survives_the_file(tmp_path: Path) -> None:
     lab = make_lab()
-    lab.record(BROKEN)
+    lab._lab.record(BROKEN)
     path = lab.save(tmp_path / "lab.json")
     assert json.loads(path.read_text())["replies"]["answers"][0]["reply"] == "broken \ud83d here"
     assert PromptLab.load(path, LabPlatform()) == lab  # type: ignore[arg-type]
@@ -200,7 +200,7 @@ def test_half_a_surrogate_pair_survives_the_file(tmp_path: Path) -> None:
 def test_a_copy_stays_while_the_experiment_changes(lab: PromptLab) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks={"kind": "kind"}, progress=False)
-    copy = lab.copy()
+    copy = lab._lab.copy()
     lab.check({"other": "nothing"})
     lab.edit_variant("kind", system_prompt="Be nice.")
     assert copy.summary()["kind_passed"].tolist() == [1]

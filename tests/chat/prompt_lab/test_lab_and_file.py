@@ -209,12 +209,14 @@ def test_what_people_wrote_stays_text(tmp_path: Path, values: list[tuple[str, st
     lab = make(platform)
     lab.add_variant("v", "About {{topic}}.")
     rows = [{"input": "{{a}}", "a": a, "topic": topic, "other": other} for a, topic, other in values]
-    lab.input_set.use(lab.input_set.fill(None, rows, list(lab.variants.values())))
+    lab._lab.input_set.use(lab._lab.input_set.fill(None, rows, list(lab.variants.values())))
     lab.check([check] if check else [])
     path = lab.save(tmp_path / "lab.yaml")
     again = load(path, platform)
     assert again == lab
-    assert [again.input_set.find(text) for text in again.inputs] == [lab.input_set.find(text) for text in lab.inputs]
+    assert [again._lab.input_set.find(text) for text in again.inputs] == [
+        lab._lab.input_set.find(text) for text in lab.inputs
+    ]
     assert again.save(tmp_path / "again.yaml").read_bytes() == path.read_bytes()
 
 
@@ -399,11 +401,11 @@ def test_the_form_the_file_the_command_and_the_fixture_agree(
 def assert_alike(lab: ab.PromptLab, results: Any) -> None:
     """The verdicts of an evaluation are those of the lab."""
     rows = {row.answer.key: row for row in results.rows}
-    assert rows.keys() == lab.answers_by_key.keys()
-    for answer in lab.answers:
+    assert rows.keys() == lab._lab.answers_by_key.keys()
+    for answer in lab._lab.answers:
         row = rows[answer.key]
         assert (row.reply, row.answer.verdicts) == (answer.reply, answer.verdicts)
-        assert (row.status == "passed") is (answer.passed(list(lab.all_checks)) is True)
+        assert (row.status == "passed") is (answer.passed(list(lab._lab.all_checks)) is True)
     table = lab.compare_variants() if len(lab.variants) > 1 else None
     if table is not None:
         pd.testing.assert_frame_equal(
@@ -424,7 +426,7 @@ def test_a_lab_of_5000_rows_is_asked_soon_and_judged_alike(
     lab.check({"number": ab.checks.contains("{{expected}}")})
     inline = make(platform)
     inline.add_variant("now")
-    inline.input_set.use(lab.input_set.find(text) for text in lab.inputs)
+    inline._lab.input_set.use(lab._lab.input_set.find(text) for text in lab.inputs)
     inline.check(lab.checks)
     assert "values: rows.csv" in lab.save(tmp_path / "saved.yaml").read_text()
     for path in (tmp_path / "saved.yaml", inline.save(tmp_path / "inline.yaml")):
@@ -444,7 +446,7 @@ def test_a_lab_of_5000_rows_is_asked_soon_and_judged_alike(
 
 def test_the_form_saves_and_loads_repeats_and_odd_inputs(platform: Platform, tmp_path: Path) -> None:
     lab = make(platform)
-    view = LabView(lab)
+    view = LabView(lab._lab)
     try:
         add(view, "v", "Be brief.")
         run(view, "one\ntwo", "2 of 2 answered")
@@ -463,7 +465,7 @@ def test_the_form_saves_and_loads_repeats_and_odd_inputs(platform: Platform, tmp
         view.results.save.click()
         until(lambda: "saved.yaml" in words(view.form.status["file"]))
         saved = load(tmp_path / "saved.yaml", platform)
-        assert (saved.repeats, saved.inputs) == (3, ["one", "two"])
+        assert (saved._lab.repeats, saved.inputs) == (3, ["one", "two"])
         platform.questions_asked()
         view.results.path.value = str(path)
         view.results.load.click()
@@ -482,7 +484,7 @@ def test_the_form_saves_and_loads_repeats_and_odd_inputs(platform: Platform, tmp
 def test_a_line_in_the_form_may_leave_the_judge_to_the_lab(platform: Platform) -> None:
     lab = make(platform)
     lab.judge.agent = "acme~judge"
-    view = LabView(lab)
+    view = LabView(lab._lab)
     try:
         view.run.checks.value = "judge: It says Hello."
         until(lambda: len(lab.checks) == 1)
@@ -496,7 +498,7 @@ def test_a_form_that_edits_a_prompt_with_examples_keeps_them_once(platform: Plat
     lab.add_variant(
         "v", "Be brief.", messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
     )
-    view = LabView(lab)
+    view = LabView(lab._lab)
     try:
         view.variants._edit("v")
         view.variants.fields["system_prompt"].value += " Now."
@@ -555,7 +557,7 @@ def test_past_turns_are_masked_on_every_way_into_a_lab(platform: Platform) -> No
     def sent(lab: ab.PromptLab, **options: Any) -> str:
         lab.add_variant("v", "Be brief.")
         frame = lab.run(progress=False, **options)
-        return f"{platform.questions_asked()} {lab_data(lab)} {frame.to_dict()}"
+        return f"{platform.questions_asked()} {lab_data(lab._lab)} {frame.to_dict()}"
 
     turn = Turn("s1", prompt="I am ada@acme.test.", text="Hi ada@acme.test")
     for given_turns in (turns, [turn], turn, turns.to_dict("records")):

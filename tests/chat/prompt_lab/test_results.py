@@ -69,7 +69,7 @@ def test_a_file_is_saved_and_loaded(name: str, tmp_path: Path, lab: PromptLab, v
     until(lambda: "Loaded" in words(view.form.status["file"]) and list(view.variants.ticks) == ["kind"])
     assert (lab.variants["kind"].system_prompt, lab.inputs) == (before[0]["kind"].system_prompt, ["one", "two"])
     assert len(lab.checks) == 1
-    assert len(lab.answers) == (2 if name.endswith("json") else 0)
+    assert len(lab._lab.answers) == (2 if name.endswith("json") else 0)
     view.results.path.value = str(tmp_path / "nothing.yaml")
     view.results.load.click()
     view.results.loading.confirm.click()
@@ -92,19 +92,19 @@ def test_a_run_and_an_apply_in_code_update_chart_and_versions(lab: PromptLab, vi
 def test_the_summary_counts_what_a_check_could_not_decide(lab: PromptLab) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one", "two"], checks={"odd": lambda reply: 1 / ("two" in reply), "kind": "kind"}, progress=False)
-    cells = re.findall(r'<td class="ab-figure">(.*?)</td>', summary_html(lab))
+    cells = re.findall(r'<td class="ab-figure">(.*?)</td>', summary_html(lab._lab))
     assert cells[:3] == ["2 of 2", "1 of 1, 1 undecided", "2 of 2"]
 
 
 def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:
-    empty = static_html(lab, "acme~writer", "", "uid")
+    empty = static_html(lab._lab, "acme~writer", "", "uid")
     assert "Prompt lab of acme~writer. There is no variant yet." in empty
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks=["kind", "one"], progress=False)
-    figures = summary_html(lab)
-    for html_text in (empty, static_html(lab, "acme~writer", figures, "uid")):
+    figures = summary_html(lab._lab)
+    for html_text in (empty, static_html(lab._lab, "acme~writer", figures, "uid")):
         assert re.match(r'<div class="uid-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html_text)
-    saved = static_html(lab, "acme~writer", figures, "uid")
+    saved = static_html(lab._lab, "acme~writer", figures, "uid")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", saved, flags=re.DOTALL)
     for part in ("Prompt lab of acme~writer", "Be kind.", "1 of 1", "one", "Be kind.: one"):
         assert part in text
@@ -117,11 +117,11 @@ def test_a_reply_that_is_not_complete_says_so_live_and_saved(platform: LabPlatfo
     for text, reason in (("one", "length"), ("two", "content_filter"), ("three", "<b>"), ("four", "stop")):
         platform.usage = {"finish_reason": reason}
         lab.run([text], progress=False)
-    message = ResultRows(lab, "seed").changes(None)
+    message = ResultRows(lab._lab, "seed").changes(None)
     assert message is not None
     shown = {row["input"]: row["cells"][0][0]["finish"] for row in message["rows"]}
     assert shown == {"one": "cut off", "two": "filtered", "three": "<b>", "four": ""}
-    saved = static_html(lab, "acme~writer", "", "uid")
+    saved = static_html(lab._lab, "acme~writer", "", "uid")
     assert [saved.count(f"{remark}</span>") for remark in ("cut off", "filtered", "&lt;b&gt;")] == [1, 1, 1]
 
 
@@ -131,9 +131,9 @@ def test_the_summary_says_how_far_a_judge_agrees_with_thumbs(lab: PromptLab) -> 
     for text, passed, thumb in (("one", True, True), ("two", False, True), ("three", None, True), ("four", True, None)):
         answer = Answer("kind", text, status="answered", reply="Hello.", thumb=thumb)
         answer.verdicts = {"polite": Grade(passed), "short": Grade(False)}
-        lab.record(answer)
-    assert "The judge “polite” agrees with the labels on 1 of 2 replies." in summary_html(lab)
-    assert "“short” agrees" not in summary_html(lab)
+        lab._lab.record(answer)
+    assert "The judge “polite” agrees with the labels on 1 of 2 replies." in summary_html(lab._lab)
+    assert "“short” agrees" not in summary_html(lab._lab)
 
 
 class FakeStatic:
@@ -161,8 +161,8 @@ def rated(monkeypatch: pytest.MonkeyPatch, lab: PromptLab) -> Iterator[tuple[Lab
     lab.check({"polite": checks.rubric("It is polite.", agent="acme~judge")})
     for text in ("one", "two"):
         answer = Answer("kind", text, status="answered", reply="Hello.", verdicts={"polite": Grade(True)})
-        lab.record(answer)
-    view = LabView(lab)
+        lab._lab.record(answer)
+    view = LabView(lab._lab)
     until(lambda: "data:image" in view.results.image.value and "(current)" in words(view.variants.versions.history))
     view.flush()
     yield view, charts, static

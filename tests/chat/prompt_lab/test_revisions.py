@@ -16,7 +16,7 @@ def run(lab: PromptLab, *inputs: str) -> None:
 
 
 def replies(lab: PromptLab) -> list[tuple[str, str, str | None]]:
-    return [(answer.variant, answer.input, answer.reply) for answer in lab.answers]
+    return [(answer.variant, answer.input, answer.reply) for answer in lab._lab.answers]
 
 
 def test_only_the_edited_variant_is_asked_again(platform: LabPlatform, lab: PromptLab) -> None:
@@ -72,7 +72,7 @@ def test_a_copy_has_no_replies(lab: PromptLab) -> None:
     copies = [lab.duplicate_variant("kind").name, lab.duplicate_variant("kind").name]
     assert copies == ["kind copy", "kind copy 2"]
     assert lab.variants["kind copy 2"].settings == lab.variants["kind"].settings
-    assert [answer.variant for answer in lab.answers] == ["kind"]
+    assert [answer.variant for answer in lab._lab.answers] == ["kind"]
 
 
 def test_other_checks_judge_revisions_too(lab: PromptLab) -> None:

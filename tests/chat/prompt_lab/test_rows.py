@@ -19,7 +19,7 @@ def rows(lab: PromptLab) -> ResultRows:
     lab.add_variant("kind", "Be kind.")
     lab.add_variant("brief", "Be brief.")
     lab.run(["one", "two"], checks=["kind"], progress=False)
-    return ResultRows(lab, "seed")
+    return ResultRows(lab._lab, "seed")
 
 
 def changes(rows: ResultRows, changed: set[str] | None = None) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_a_page_gets_each_row_once_and_then_what_changes(lab: PromptLab, rows: R
     assert [row["input"] for row in first["rows"]] == ["one", "two"]
     assert [each["name"] for each in first["head"]["variants"]] == ["kind", "brief"]
     assert rows.changes(None) is None
-    lab.answers[0].thumb = False
+    lab._lab.answers[0].thumb = False
     second = changes(rows, {"one"})
     assert (second["version"], second["head"], second["order"]) == (first["version"] + 1, None, None)
     [row] = second["rows"]
@@ -72,11 +72,11 @@ def test_a_page_rates_and_its_garbage_is_ignored(lab: PromptLab, view: LabView) 
     for garbage in ({}, {"kind": "vote", "row": 99, "variant": 0, "repeat": 1}, {"kind": "bodies", "rows": "x"}, []):
         send(garbage, [])
     send({"kind": "vote", "row": 0, "variant": 0, "repeat": 1, "thumb": True, "note": "clear"}, [])
-    until(lambda: [(each.thumb, each.note) for each in lab.answers] == [(True, "clear")])
+    until(lambda: [(each.thumb, each.note) for each in lab._lab.answers] == [(True, "clear")])
     until(lambda: view.results.table._view.snapshot()["rows"][0]["cells"][0][0]["note"] == "clear")
     assert lab.results.loc[0, ["thumb", "note"]].tolist() == [True, "clear"]
     lab.run(["one"], progress=False)
-    assert lab.answers[0].thumb is True
+    assert lab._lab.answers[0].thumb is True
 
 
 def test_an_input_that_comes_before_its_change_is_known(lab: PromptLab, rows: ResultRows) -> None:

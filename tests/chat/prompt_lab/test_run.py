@@ -41,7 +41,7 @@ def test_variants_take_turns_and_the_agent_is_restored(platform: LabPlatform, la
     assert frame["status"].eq("answered").all()
     assert frame["session_id"].is_unique
     assert platform.prompts() == ["original", "Be kind.", "Be brief.", "original"]
-    assert lab.notes == []
+    assert lab._lab.notes == []
 
 
 def test_missing_settings_are_the_agents_own(platform: LabPlatform, lab: PromptLab) -> None:
@@ -134,11 +134,11 @@ def test_agents_run_at_the_same_time(platform: LabPlatform, lab: PromptLab) -> N
 
 def start(lab: PromptLab, inputs: list[str]) -> Any:
     """Start a run on the toolkit's thread without waiting for it."""
-    return loop.submit(lab.ask(lab.plan(inputs)))
+    return loop.submit(lab._lab.ask(lab._lab.plan(inputs)))
 
 
 def statuses(lab: PromptLab) -> list[str]:
-    return [answer.status for answer in lab.answers]
+    return [answer.status for answer in lab._lab.answers]
 
 
 def wait_until(lab: PromptLab, condition: Callable[[], bool]) -> None:
@@ -161,7 +161,7 @@ def test_an_interrupt_keeps_replies_and_the_next_run_collects_late_ones(platform
     running = start(lab, ["quick", "slow"])
     wait_until(
         lab,
-        lambda: statuses(lab).count("answered") == 1 and all(answer.session_id for answer in lab.answers),
+        lambda: statuses(lab).count("answered") == 1 and all(answer.session_id for answer in lab._lab.answers),
     )
     running.cancel()
     # The agent is restored all the same, on the toolkit's thread.

@@ -110,7 +110,7 @@ def test_variants_that_ran_on_the_same_version_are_named(tmp_path: Path) -> None
     lab = make_lab(platform)
     lab.add_variant("now")
     lab.add_variant("kind", "Be kind.")
-    lab.input_set.texts = ["Hello"]
+    lab._lab.input_set.texts = ["Hello"]
     path = lab.save(tmp_path / "lab.yaml")
     for applied, named in ((False, False), (True, True)):
         if applied:

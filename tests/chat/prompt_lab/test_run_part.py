@@ -99,7 +99,7 @@ def test_stop_keeps_replies_and_run_continues(platform: LabPlatform, lab: Prompt
     )
     assert platform.prompts()[-1] == "original"
     until(lambda: "stopped The agent may still finish" in replies(view))
-    stopped = next(answer for answer in lab.answers if answer.status == "stopped")
+    stopped = next(answer for answer in lab._lab.answers if answer.status == "stopped")
 
     async def late() -> None:
         platform.answer(str(stopped.session_id), "late reply")
@@ -136,7 +136,7 @@ def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: 
 def test_a_run_in_code_returns_when_its_chart_is_drawn(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], progress=False)
-    view = LabView(lab)
+    view = LabView(lab._lab)
     try:
         lab.add_variant("brief", "Be brief.")
         lab.run(["one"], progress=False)
@@ -237,9 +237,9 @@ def test_checks_are_applied_as_they_are_typed_and_a_wrong_line_is_named(lab: Pro
     add(view, "kind", "Be kind.")
     run(view, "one", "1 of 1 answered")
     view.run.checks.value = "kind\nnot: sorry\nwords <= 80\nshouted: /^BE/i\nsteps: called run_sql"
-    until(lambda: len(lab.checks) == 5 and len(lab.answers[0].verdicts) == 5)
-    assert [lab.answers[0].verdicts[name].passed for name in list(lab.checks)[:4]] == [True] * 4
-    assert not lab.answers[0].verdicts["called run_sql"].passed
+    until(lambda: len(lab.checks) == 5 and len(lab._lab.answers[0].verdicts) == 5)
+    assert [lab._lab.answers[0].verdicts[name].passed for name in list(lab.checks)[:4]] == [True] * 4
+    assert not lab._lab.answers[0].verdicts["called run_sql"].passed
     view.run.checks.value = "kind\n/(/"
     until(lambda: "ab-failed" in view.run.wrong.value and "/(/" in words(view.run.wrong))
     assert len(lab.checks) == 5

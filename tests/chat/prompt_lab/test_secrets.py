@@ -85,10 +85,10 @@ def test_no_file_and_no_notebook_holds_a_key(platform: LabPlatform, tmp_path: Pa
     lab = make_lab(platform)
     run(lab)
     saved = [lab.save(tmp_path / name).read_text() for name in ("lab.json", "lab.yaml")]
-    rows = ResultRows(lab, "seed")
+    rows = ResultRows(lab._lab, "seed")
     rows.changes(None)
     page = [rows.snapshot(), rows.bodies(range(3), None), *(rows.details(row, 0, 1) for row in range(3))]
-    notebook = static_html(lab, "writer", summary_html(lab) + lab.chart().html(), "uid")
+    notebook = static_html(lab._lab, "writer", summary_html(lab._lab) + lab.chart().html(), "uid")
     assert "The key is" in notebook
     assert_none(*saved, json.dumps(page), notebook, lab.results.to_csv(), lab.summary().to_csv())
 
@@ -110,11 +110,11 @@ def test_no_repr_and_no_pickle_of_a_lab_holds_a_key(platform: LabPlatform) -> No
     lab = PromptLab(client, agent="acme~writer", workspace="acme~lab")
     answered_lab = make_lab(platform)
     run(answered_lab)
-    for answer in answered_lab.answers:
-        lab.record(answer)
-    parts = (lab, lab.judge, *lab.answers, lab.results)
+    for answer in answered_lab._lab.answers:
+        lab._lab.record(answer)
+    parts = (lab, lab._lab, lab.judge, *lab._lab.answers, lab.results)
     assert_none(*map(repr, parts), *(repr(vars(part)) for part in parts if hasattr(part, "__dict__")))
-    assert_none(*(pickle.dumps(part).decode("latin-1") for part in (*lab.answers, lab.results, lab.summary())))
+    assert_none(*(pickle.dumps(part).decode("latin-1") for part in (*lab._lab.answers, lab.results, lab.summary())))
     with pytest.raises(TypeError, match="secret"):
         pickle.dumps(lab)
 

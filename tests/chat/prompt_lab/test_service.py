@@ -88,7 +88,7 @@ def test_the_prompt_decides_which_checks_pass(connect: Connect, tmp_path: Path) 
     loaded = ab.PromptLab.load(lab.save(tmp_path / "lab.json"), client)
     assert loaded == lab
     assert len(loaded.run(progress=False)) == 6
-    assert loaded.answers == lab.answers, "no question is asked again"
+    assert loaded._lab.answers == lab._lab.answers, "no question is asked again"
 
 
 def test_apply_waits_until_the_agent_is_ready(service: Service, connect: Connect) -> None:

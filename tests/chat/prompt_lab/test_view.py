@@ -49,14 +49,14 @@ def test_errors_appear_next_to_the_button(platform: LabPlatform, lab: PromptLab,
     view.results.path.value = "/nowhere/lab.json"
     view.results.save.click()
     until(lambda: "there is no folder" in words(view.form.status["file"]))
-    assert lab.answers == []
+    assert lab._lab.answers == []
 
 
 def test_the_form_shows_what_code_does(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
     lab.add_variant("kind", "Be kind.", agent="acme~writer")
     lab.run(["one\ntwo"], checks={"mine": lambda reply: True, "kind": "kind"}, progress=False)
-    view = LabView(lab)
+    view = LabView(lab._lab)
     until(lambda: "1 of 1" in words(view.results.summary) and "data:image" in view.results.image.value)
     assert view.run.inputs.value == "one⏎two"
     assert view.run.checks.value == 'function: mine\n"kind": kind'
@@ -80,7 +80,7 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant(HOSTILE, HOSTILE)
     lab.run([HOSTILE, "fail"], checks={HOSTILE: "x"}, progress=False)
     lab.run(retry_failed=True, checks={HOSTILE: lambda reply: True}, progress=False)
-    view = LabView(lab)
+    view = LabView(lab._lab)
     until(lambda: "(current)" in words(view.variants.versions.history) and "data:image" in view.results.image.value)
     drawn = [
         each.value
@@ -91,11 +91,11 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
         )
         if isinstance(getattr(each, "value", None), str)
     ]
-    rows = ResultRows(lab, "seed")
+    rows = ResultRows(lab._lab, "seed")
     rows.changes(None)
     for against in (None, 0):
         drawn += [body for _, cells in rows.bodies([0, 1], against)["rows"] for cell in cells for body in cell if body]
-    drawn += [static_html(lab, "acme~writer", "", "uid"), broken_html(lab.compare())]
+    drawn += [static_html(lab._lab, "acme~writer", "", "uid"), broken_html(lab.compare())]
     page = re.sub(r'alt="[^"]*"|title="[^"]*"|aria-label="[^"]*"', "", "".join(drawn))
     page = re.sub(r"<style[^>]*>.*?</style>", "", page, flags=re.DOTALL)
     assert "<script" not in page
@@ -109,7 +109,7 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
 
 def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatform) -> None:
     lab = PromptLab(platform, agent="acme~nobody", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab)
+    view = LabView(lab._lab)
     until(lambda: "Agent 'acme~nobody' was not found" in words(view.form.status["form"]))
     until(lambda: "could not be read" in words(view.variants.versions.history))
     view.close()
@@ -118,7 +118,7 @@ def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatf
 def test_a_lab_without_an_agent_says_how_to_get_one(platform: LabPlatform) -> None:
     platform.models = ("small", "large")
     lab = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab)
+    view = LabView(lab._lab)
     assert view.variants.apply.disabled
     assert "no agent yet in acme~lab" in words(view.head)
     until(lambda: "client.agents.create(name" in words(view.form.status["form"]))
@@ -175,7 +175,7 @@ def test_the_prompt_lab_says_it_beside_its_variants(platform: LabPlatform) -> No
     platform.missing_workspaces = ("acme~lab",)
     lab = PromptLab(platform, "acme~writre", "acme~lab", follow=platform.follow)  # type: ignore[arg-type]
     lab.add_variant("other", agent="acme~redaer", system_prompt="Be kind.")
-    view = LabView(lab)
+    view = LabView(lab._lab)
     until(lambda: "Did you mean 'acme~writer'?" in words(view.form.status["form"]))
     assert "Agent 'acme~redaer' was not found" in words(view.form.status["form"])
     assert "Workspace 'acme~lab' was not found" in words(view.form.status["form"])
@@ -186,6 +186,6 @@ def test_the_prompt_lab_says_that_its_agent_is_archived(platform: LabPlatform) -
     agent_id = platform.find("acme~writer")
     platform.records[agent_id] = Record(platform.records[agent_id], is_archived=True)
     lab = PromptLab(platform, "acme~writer", "acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab)
+    view = LabView(lab._lab)
     until(lambda: "Agent 'acme~writer' is archived" in words(view.form.status["form"]))
     view.close()

@@ -1,6 +1,6 @@
 """A lab that changes its agent: it applies a variant, and undoes or publishes that.
 
-`PromptLab` adds what blocks and what is shown; the form works with the lab.
+`PromptLab` holds one, and has what users call; the form works with the lab itself.
 """
 
 from __future__ import annotations

@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import itertools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..._text import check_text, shows_call
+from ..._text import check_text, safe_repr, shows_call
 from ...api.calls import ref
 from ...evaluation import runs
 from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.calibration import Calibration, calibrate, calibration, is_in, labelled
-from ...evaluation.check import FUNCTION
+from ...evaluation.check import FUNCTION, Check
 from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
-from ...evaluation.experiment import Answer
+from ...evaluation.experiment import Answer, Key, Revision
 from ...evaluation.inputs import Input, matches_inputs, named, read_conversation, read_turns, talk, to_frame
 from ...evaluation.judging import compare_pairs, estimate_preference, judge_missing
 from ...evaluation.platform import (
@@ -35,14 +35,16 @@ from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
 from ...evaluation.variant import Variant
 from ...events import loop
 from ...frames.analysis.turns import turns as turns_of
+from ...frames.labels import BOOL, GOOD, TEXT, labels_frame, me
 from .diff import PromptDiff
 from .lab import AgentLab
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
+    from ...frames.plot.chart import Chart
 
 
-class PromptLab(AgentLab):
+class PromptLab:
     """Compare variants of an agent's configuration on the same inputs.
 
     In a notebook the lab is shown as a form. Everything the form does can be done in
@@ -155,15 +157,308 @@ class PromptLab(AgentLab):
         rows: Any = None,
         mask: bool = True,
     ) -> None:
-        super().__init__(client, agent, workspace, follow)
+        self._lab = lab = AgentLab(client, agent, workspace, follow)
         if inputs is not None or rows is not None:
-            self.input_set.use(self.input_set.fill(inputs, rows, (), mask=mask))
+            lab.input_set.use(lab.input_set.fill(inputs, rows, (), mask=mask))
+        self._follow = follow
         self._view: Any = None
+
+    # What is tried out
+
+    @property
+    def agent(self) -> str | None:
+        """Id or name of the agent to configure; a record may be assigned."""
+        return self._lab.agent
+
+    @agent.setter
+    def agent(self, agent: Any) -> None:
+        self._lab.agent = agent
+
+    @property
+    def workspace(self) -> str | None:
+        """Id or name of the workspace of the sessions; a record may be assigned."""
+        return self._lab.workspace
+
+    @workspace.setter
+    def workspace(self, workspace: Any) -> None:
+        self._lab.workspace = workspace
+
+    @property
+    def variants(self) -> Mapping[str, Variant]:
+        """The variants by name, in the order they were added."""
+        return self._lab.variants
+
+    @shows_call('lab.add_variant("brief", system_prompt="Be brief.")')
+    def add_variant(
+        self,
+        name: str | Variant,
+        system_prompt: str | None = None,
+        *,
+        description: str | None = None,
+        tools: Iterable[Mapping[str, Any]] | None = None,
+        platform_tools: Iterable[str] | None = None,
+        mode: str | None = None,
+        version: str | None = None,
+        agent: Any = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        top_p: float | None = None,
+        messages: Iterable[Mapping[str, str]] | None = None,
+        prompt: str | None = None,
+    ) -> Variant:
+        """Add a configuration to try out. Nothing is sent until a run or `apply`.
+
+        Parameters
+        ----------
+        name : str or Variant
+            Its label; or a complete `Variant`.
+        system_prompt, description : str, optional
+            Settings left out stay as the agent has them. Without any setting the
+            variant is the agent as it is.
+        tools : iterable of dict, optional
+            Each ``{"integration": str, "tools": [str, ...]}``.
+        platform_tools : iterable of str, optional
+        mode : {"one-shot", "multi-turn"}, optional
+        version : str, optional
+            The version number to commit; by default the one after the agent's newest.
+        agent : str or Record, optional
+            Use another agent for this variant, so that it runs at the same time as the
+            others.
+        model : str, optional
+            The language model, if the platform offers several (see `models`).
+        temperature, top_p : float, optional
+            Numbers from 0 to 2, and from 0 to 1.
+        max_tokens : int, optional
+            At most this many tokens in an answer.
+        messages : iterable of dict, optional
+            Examples, ``{"role": "user", "content": str}`` and ``{"role": "assistant",
+            "content": str}`` in turns, which are sent with the system prompt.
+        prompt : str, optional
+            Short for `system_prompt`.
+
+        Returns
+        -------
+        Variant
+
+        Raises
+        ------
+        ValueError
+            If a different variant has this name. The same one may be added again, so
+            that a cell can be run again.
+        """
+        variant = name
+        if not isinstance(variant, Variant):
+            variant = Variant(
+                variant, system_prompt, description, tools, platform_tools, mode, version, agent, model, temperature,
+                max_tokens, top_p, messages, prompt=prompt,
+            )  # fmt: skip
+        return self._lab.add_variant(variant)
+
+    def edit_variant(self, variant: str | Variant, /, **changes: Any) -> Variant:
+        """Change a variant, or rename it. Nothing is sent.
+
+        The next run asks only the changed variant again. The replies to its earlier
+        text are in `revisions`; they return if the variant gets that text again.
+
+        Parameters
+        ----------
+        variant : str or Variant
+        **changes
+            Attributes of `Variant`; ``name="…"`` renames it and leaves its replies.
+
+        Returns
+        -------
+        Variant
+            The changed variant, at the same place among the variants.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, another one has the new name, a run is asking
+            it, or a value is invalid.
+        TypeError
+            If a variant has no such attribute.
+        """
+        return self._lab.edit_variant(variant, **changes)
+
+    def duplicate_variant(self, variant: str | Variant, name: str | None = None) -> Variant:
+        """Add a copy of a variant, to change it. It has no replies yet.
+
+        Parameters
+        ----------
+        variant : str or Variant
+        name : str, optional
+            Of the copy. Default: the name followed by "copy".
+
+        Returns
+        -------
+        Variant
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, or `name` is the name of another one.
+        """
+        return self._lab.duplicate_variant(variant, name)
+
+    def remove_variant(self, name: str) -> None:
+        """Remove a variant, its results and its earlier revisions.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        ValueError
+            If there is no variant of this name; the message lists the names.
+        """
+        self._lab.remove_variant(name)
+
+    def revisions(self, variant: str | Variant) -> list[Revision]:
+        """The earlier texts of a variant with the replies to them, newest first.
+
+        Parameters
+        ----------
+        variant : str or Variant
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant.
+        """
+        return self._lab.revisions(variant)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs in tables; for most, the text itself."""
+        return self._lab.inputs
+
+    @inputs.setter
+    def inputs(self, inputs: Iterable[str]) -> None:
+        self._lab.inputs = list(inputs)
+
+    def preview(
+        self,
+        inputs: Any = None,
+        rows: Any = None,
+        variants: Iterable[str | Variant] | str | Variant | None = None,
+        *,
+        mask: bool = True,
+    ) -> pd.DataFrame:
+        """What a run would send, as a frame. Nothing is sent or changed.
+
+        Parameters
+        ----------
+        inputs, rows
+            As for `run`.
+        variants : iterable of str or Variant, optional
+            Names; None for all.
+        mask : bool
+            As for `run`.
+
+        Returns
+        -------
+        DataFrame
+            A row per variant and input: ``variant``, ``input``, ``system_prompt`` (null
+            where the agent keeps its own) and ``message``, filled in.
+
+        Raises
+        ------
+        TypeError, ValueError, OSError
+            If an input cannot be read, or a name in braces has no column; the message
+            lists the columns.
+        """
+        names = [variants] if isinstance(variants, str | Variant) else variants
+        chosen = [
+            each if isinstance(each, Variant) else self._lab.variant(each)
+            for each in (self._lab.variants if names is None else names)
+        ]
+        sent = [
+            (variant.name, each.text, variant.filled(each.row).instructions, each.message)
+            for variant in chosen
+            for each in self._lab.input_set.fill(inputs, rows, chosen, mask=mask)
+        ]
+        return pd.DataFrame(sent, columns=["variant", "input", "system_prompt", "message"]).astype("str")
+
+    # Checks and grades
+
+    @property
+    def checks(self) -> Mapping[str, Check]:
+        """The checks of all inputs, by name."""
+        return self._lab.checks
+
+    def check(self, checks: Any) -> pd.DataFrame:
+        """Replace the checks and apply them to all replies. Nothing is sent.
+
+        Parameters
+        ----------
+        checks : mapping of name to check, or iterable of checks
+            A string that the reply must contain, a compiled pattern, a JSON schema (a
+            mapping), or a function of the reply, or of reply and input, that returns a
+            bool or a score from 0 to 1 (which passes from 0.5).
+
+        Returns
+        -------
+        DataFrame
+            `results`, with a column for each check.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one is not a check, or has the name of a column of the results. Errors
+            that a check itself raises are not raised here: they are in the column
+            ``check_error``.
+        """
+        return self._lab.check(checks)
+
+    def rate(self, key: Key, thumb: bool | None = None, note: str | None = None) -> None:
+        """Label a reply as a person does, in place of an earlier label.
+
+        Parameters
+        ----------
+        key : tuple of (str, str, int)
+            Variant, input and repeat, as in the columns of `results`.
+        thumb : bool, optional
+            True for good, False for bad, None for neither.
+        note : str, optional
+            A remark.
+
+        Raises
+        ------
+        ValueError
+            If there is no such reply.
+        """
+        self._lab.rate(key, thumb, note)
+
+    @property
+    def labels(self) -> pd.DataFrame:
+        """The labels given in the lab, of the sessions with the replies.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `agentbook.read_labels`: a row per 👍 or 👎, of the question
+            ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
+        """
+        rated = [
+            (each, [(GOOD, each.thumb, BOOL), ("note", each.note, TEXT)])
+            for each in self._lab.answers
+            if each.session_id
+        ]
+        given = {"rater": me(), "source": "person"}
+        return labels_frame(
+            {"session_id": each.session_id, "question": question, "value": value, "kind": kind, **given}
+            for each, ratings in rated
+            for question, value, kind in ratings
+            if value is not None
+        )
 
     @property
     def judge(self) -> LabJudge:
         """Agents as judges: missing verdicts, calibration by labels, preferences."""
-        return LabJudge(self)
+        return LabJudge(self._lab)
 
     def grade(self, checks: Any = None) -> pd.DataFrame:
         """Grade the replies again, by checks and judges. No variant is asked.
@@ -195,8 +490,8 @@ class PromptLab(AgentLab):
             self.check(checks)
         else:
             lost = {name for name, check in self.checks.items() if check.base == FUNCTION and check.value is None}
-            for answer in self.all_answers:
-                self.judge_again(answer, lost)
+            for answer in self._lab.all_answers:
+                self._lab.judge_again(answer, lost)
         return self.judge.run()
 
     # Past turns as inputs
@@ -225,8 +520,8 @@ class PromptLab(AgentLab):
         return self._add(read_turns(turns, mask=mask))
 
     def _add(self, added: list[Input]) -> pd.DataFrame:
-        self.input_set.add(added)
-        self.notify()
+        self._lab.input_set.add(added)
+        self._lab.notify()
         return to_frame(added)
 
     def add_conversation(self, conversation: Any, *, mask: bool = True) -> pd.DataFrame:
@@ -266,7 +561,9 @@ class PromptLab(AgentLab):
         """
         is_session = isinstance(conversation, str) or hasattr(conversation, "id")
         if is_session:
-            conversation = turns_of(loop.run(self.client.sessions.events(ref(conversation)).to_pandas()), texts=True)
+            conversation = turns_of(
+                loop.run(self._lab.client.sessions.events(ref(conversation)).to_pandas()), texts=True
+            )
         is_list = isinstance(conversation, list | tuple) and all(isinstance(each, str) for each in conversation)
         return self._add(named([talk(conversation) if is_list else read_conversation(conversation, mask=mask)]))
 
@@ -360,10 +657,10 @@ class PromptLab(AgentLab):
         TypeError, ValueError
             If these are not turns with texts.
         """
-        sent = (self.input_set.known(text).message for text in self.inputs)
-        answers = itertools.chain(self.all_answers, *(run.answers for run in runs.saved()))
+        sent = (self._lab.input_set.known(text).message for text in self.inputs)
+        answers = itertools.chain(self._lab.all_answers, *(run.answers for run in runs.saved()))
         own = (answer.session_id for answer in answers if answer.session_id is not None)
-        agents = [self.agent, self.agent_name, *(variant.agent for variant in self.variants.values())]
+        agents = [self.agent, self._lab.agent_name, *(variant.agent for variant in self.variants.values())]
         return matches_inputs(turns, sent, own, list(filter(None, agents)))
 
     # Runs
@@ -458,7 +755,7 @@ class PromptLab(AgentLab):
         """
         options = Options(
             concurrency,
-            self.repeats if repeats is None else repeats,
+            self._lab.repeats if repeats is None else repeats,
             retry_failed,
             restore,
             timeout_s,
@@ -467,9 +764,9 @@ class PromptLab(AgentLab):
             max_cost,
             prices,
         )
-        plan = self.plan(inputs, variants, checks, options, rows, mask=mask)
+        plan = self._lab.plan(inputs, variants, checks, options, rows, mask=mask)
         with self._progress(plan, progress) as notify:
-            loop.run(self.ask(plan, notify))
+            loop.run(self._lab.ask(plan, notify))
         return self._outcome(plan)
 
     async def arun(
@@ -489,21 +786,107 @@ class PromptLab(AgentLab):
         For example ``frame = await lab.arun([...])``.
         """
         if options.get("repeats") is None:
-            options["repeats"] = self.repeats
-        plan = self.plan(inputs, variants, checks, Options(**options), rows, mask=mask)
+            options["repeats"] = self._lab.repeats
+        plan = self._lab.plan(inputs, variants, checks, Options(**options), rows, mask=mask)
         with self._progress(plan, progress) as notify:
-            await loop.run_async(self.ask(plan, notify))
+            await loop.run_async(self._lab.ask(plan, notify))
         return self._outcome(plan)
 
     def _progress(self, plan: Plan, shown: bool) -> contextlib.AbstractContextManager[Notify]:
-        return progress_bar(plan, self) if shown else contextlib.nullcontext(lambda text: None)
+        return progress_bar(plan, self._lab) if shown else contextlib.nullcontext(lambda text: None)
 
     def _outcome(self, plan: Plan) -> pd.DataFrame:
         if self._view is not None:
             self._view.flush()
-        for note in self.notes:
+        for note in self._lab.notes:
             warnings.warn(note, stacklevel=3)
-        return self.frame(self.answers_by_key[key] for key in plan.keys if key in self.answers_by_key)
+        return self._lab.frame(self._lab.answers_by_key[key] for key in plan.keys if key in self._lab.answers_by_key)
+
+    # Results
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """All replies as a frame, with the columns of `run`."""
+        return self._lab.results
+
+    @property
+    def regressions(self) -> pd.DataFrame | None:
+        """The cells that the last run broke since the previous run of the same cells.
+
+        The columns are those of `compare`. None before a run, and if there is no
+        earlier one.
+        """
+        return self._lab.regressions
+
+    def summary(self) -> pd.DataFrame:
+        """One row per variant: counts, pass rates and latencies.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `agentbook.evaluation.statistics.summarise`: ``n``,
+            ``answered``, ``failed``, for each check ``…_n``, ``…_passed`` and
+            ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
+        """
+        return self._lab.summary()
+
+    def compare_variants(
+        self, baseline: str | Variant | None = None, *, metrics: str | Iterable[str] | None = None
+    ) -> pd.DataFrame:
+        """The other variants compared with one, on the inputs that both answered.
+
+        The input is the unit: repeats of an input are averaged first.
+
+        Parameters
+        ----------
+        baseline : str or Variant, optional
+            Default: the first variant.
+        metrics : str or iterable of str, optional
+            What to compare: names of checks, ``passed`` (all of them) and
+            ``latency_s``. Each one more raises what the others have to show, so name
+            those that decide, before you see the replies. Default: all.
+
+        Returns
+        -------
+        DataFrame
+            A row per variant and metric, with effect, 95 % interval, p corrected for
+            the number of rows and of looks, verdict, and the number of inputs to add
+            until an open difference would show. The columns are those of
+            `agentbook.evaluation.statistics.compare_variants`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant or metric, or no variant at all.
+        """
+        return self._lab.compare_variants(baseline, metrics=metrics)
+
+    def chart(self) -> Chart:
+        """Pass rates and latencies per variant, as a chart.
+
+        See `agentbook.evaluation.statistics.chart`.
+        """
+        return self._lab.chart()
+
+    def price(self, prices: Any) -> None:
+        """Compute the cost of the replies so far with these prices. Nothing is sent.
+
+        Checks of the cost are applied again. Replies without tokens, and those of
+        models without a price, stay as they are.
+
+        Parameters
+        ----------
+        prices : dict, DataFrame or path of a file
+            As for `agentbook.with_cost`.
+
+        Raises
+        ------
+        ValueError
+            If they are not prices.
+        OSError
+            If a file cannot be read.
+        """
+        self._lab.price(prices)
 
     def runs(self) -> pd.DataFrame:
         """The runs of this user on this computer, the newest first.
@@ -547,7 +930,7 @@ class PromptLab(AgentLab):
             If there is no such run, or it is damaged.
         TypeError
         """
-        return runs.compare(run_a, run_b)
+        return runs.compare(*(each._lab if isinstance(each, PromptLab) else each for each in (run_a, run_b)))
 
     def open_run(self, run: str | Path) -> PromptLab:
         """A lab with the variants, inputs, checks and replies of a run.
@@ -563,8 +946,8 @@ class PromptLab(AgentLab):
             If there is no such run, or it is damaged.
         """
         saved = runs.open_run(run)
-        lab = PromptLab(self.client, saved.facts["agent"], saved.facts["workspace"], follow=self._follow)
-        lab.replace_with(saved.experiment)
+        lab = PromptLab(self._lab.client, saved.facts["agent"], saved.facts["workspace"], follow=self._follow)
+        lab._lab.replace_with(saved.experiment)
         return lab
 
     # The agent
@@ -598,7 +981,7 @@ class PromptLab(AgentLab):
             If there is no such variant, it is a template, or its comparison is open.
         ApiError, OutcomeUnknown
         """
-        work = self.aapply(variant, even_if_open=even_if_open, ready_timeout_s=ready_timeout_s)
+        work = self._lab.aapply(variant, even_if_open=even_if_open, ready_timeout_s=ready_timeout_s)
         return loop.run(work, operation="lab.apply")
 
     def undo_apply(self, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
@@ -620,7 +1003,7 @@ class PromptLab(AgentLab):
             has changed the agent since.
         NotReady, ApiError, OutcomeUnknown
         """
-        return loop.run(self.aundo_apply(ready_timeout_s=ready_timeout_s), operation="lab.undo_apply")
+        return loop.run(self._lab.aundo_apply(ready_timeout_s=ready_timeout_s), operation="lab.undo_apply")
 
     def publish(
         self, variant: str | Variant, *, even_if_open: bool = False, ready_timeout_s: float = READY_TIMEOUT_S
@@ -650,7 +1033,7 @@ class PromptLab(AgentLab):
             variant is applied. A version that is already published stays published.
         NotReady, ApiError, OutcomeUnknown, ValueError
         """
-        work = self.apublish(variant, even_if_open=even_if_open, ready_timeout_s=ready_timeout_s)
+        work = self._lab.apublish(variant, even_if_open=even_if_open, ready_timeout_s=ready_timeout_s)
         return loop.run(work, operation="lab.publish")
 
     def versions(self, agent: Any = None) -> list[Version]:
@@ -666,8 +1049,8 @@ class PromptLab(AgentLab):
         ApiError, ConnectionFailed
             As ``client.agents.versions``, except that missing access is not an error.
         """
-        agent_id = self.require_agent() if agent is None else ref(agent)
-        return loop.run(read_versions(self.client, agent_id), operation="lab.versions") or []
+        agent_id = self._lab.require_agent() if agent is None else ref(agent)
+        return loop.run(read_versions(self._lab.client, agent_id), operation="lab.versions") or []
 
     def models(self) -> list[str]:
         """The language models that a variant may name, the platform's default first.
@@ -678,7 +1061,7 @@ class PromptLab(AgentLab):
         ------
         ApiError, ConnectionFailed
         """
-        return loop.run(model_names(self.client), operation="lab.models")
+        return loop.run(model_names(self._lab.client), operation="lab.models")
 
     def diff(self, old: str | Variant | Version, new: str | Variant | Version) -> PromptDiff:
         """The difference between two prompts, and between the settings beside them.
@@ -704,9 +1087,9 @@ class PromptLab(AgentLab):
 
     async def _diff(self, *sources: str | Variant | Version) -> PromptDiff:
         sides = []
-        for each in [await self.configuration(source) for source in sources]:
+        for each in [await self._lab.configuration(source) for source in sources]:
             agent = (each.agent or self.agent) if isinstance(each, Variant) else None
-            own = (await AgentConfigurator.open(self.client, agent)).current if agent is not None else None
+            own = (await AgentConfigurator.open(self._lab.client, agent)).current if agent is not None else None
             sides.append((complete_settings(each, own), each.label if isinstance(each, Version) else each.name))
         (before, old_label), (after, new_label) = sides
         return PromptDiff.between(before, after, old_label, new_label)
@@ -733,7 +1116,7 @@ class PromptLab(AgentLab):
         OSError
             If it cannot be written.
         """
-        for note in self.write(path):
+        for note in self._lab.write(path):
             warnings.warn(note, stacklevel=2)
         return Path(path)
 
@@ -763,7 +1146,7 @@ class PromptLab(AgentLab):
             If the file cannot be read; the message says what is wrong, and where.
         """
         lab = cls(client, **options)
-        lab.read(path, allow_code=allow_code)
+        lab._lab.read(path, allow_code=allow_code)
         return lab
 
     # The form
@@ -772,8 +1155,18 @@ class PromptLab(AgentLab):
         from .view import LabView  # here, so that a script needs no widgets
 
         if self._view is None or self._view.comm is None:  # closed
-            self._view = LabView(self)
+            self._view = LabView(self._lab)
         self._view.display()
+
+    def __eq__(self, other: object) -> bool:
+        return self._lab == other._lab if isinstance(other, PromptLab) else NotImplemented
+
+    # Labs are mutable: two that are equal now may differ later, so there is no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    @safe_repr
+    def __repr__(self) -> str:
+        return repr(self._lab)
 
 
 class LabJudge:
