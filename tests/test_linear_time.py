@@ -35,7 +35,9 @@ CREDENTIALS = "11111111-1111-4111-8111-111111111111:s"
 
 def client(answer: httpx.Response | None = None) -> ab.Client:
     transport = httpx.MockTransport(lambda request: answer or httpx.Response(500))
-    return ab.Client("http://127.0.0.1:9/v1", credentials=CREDENTIALS, http_client=httpx.Client(transport=transport))
+    return ab.Client(
+        "http://127.0.0.1:9/v1", credentials=CREDENTIALS, http_client=httpx.Client(transport=transport), deadline_s=0.5
+    )
 
 
 def list_agents(page: str) -> None:

@@ -20,12 +20,12 @@ from support import language_model
 SCOPES = ("agents:write", "sessions:write", "workspaces:write")
 WORKSPACE = "acme~lab"
 EVALUATION = """
-prompts: ["In one sentence: what is {{topic}}?"]
-tests:
-  - vars: {topic: a tide}
-    assert:
-      - {type: not-equals, value: ""}
-      - {type: llm-rubric, value: It is about water.}
+inputs:
+  - message: "In one sentence: what is {{topic}}?"
+    values: {topic: a tide}
+checks:
+  - characters >= 1
+  - judge: It is about water.
 """
 
 
@@ -95,17 +95,17 @@ def test_an_evaluation_with_a_judge(client: ab.Client, writer: str, service: Ser
     )
     assert done.returncode in (0, 100), done.stderr
     results = json.loads((out / "results.json").read_text())
-    [cell] = results["results"]["results"]
-    assert cell["response"]["output"].strip()
-    assert cell["latencyMs"] > 0
-    answered, judged = cell["gradingResult"]["componentResults"]
-    assert answered["pass"] is True
+    [row] = results["results"]
+    assert row["reply"].strip()
+    assert row["latency_s"] > 0
+    answered, judged = row["checks"].values()
+    assert answered["passed"] is True
     # A verdict, or the reason why there is none: this judge seldom writes JSON.
-    assert judged["pass"] in (True, False, None)
-    assert judged["pass"] or judged["reason"]
-    assert cell["success"] is bool(judged["pass"])
-    assert done.returncode == (0 if judged["pass"] else 100)
-    assert results["metadata"]["judge"].startswith(judge)
+    assert judged["passed"] in (True, False, None)
+    assert judged["passed"] or judged["reason"] or judged["error"]
+    assert (row["status"] == "passed") is bool(judged["passed"])
+    assert done.returncode == (0 if judged["passed"] else 100)
+    assert judged["judge"] is None or judged["judge"].startswith(judge)
 
 
 def test_a_reply_grows_in_a_panel(client: ab.Client, writer: str) -> None:
