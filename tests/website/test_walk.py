@@ -127,7 +127,7 @@ def test_code_in_the_manual_leads_to_the_reference(front: Page, site: Path) -> N
         ("listAgents", "agents.html"),
         ("install", "01-getting-started.html"),
         ("windows", "01-getting-started.html"),
-        ("latency by agent", "06-analyses.html"),
+        ("latency by agent", "agentbook.plot.latency.html"),
         ("ollama", "17-embedded-service.html"),
         ("jupyterhub", "19-troubleshooting.html"),
         ("docker", "24-deployment.html"),
