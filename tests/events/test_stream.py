@@ -157,7 +157,7 @@ def test_a_rate_limited_handshake_waits_at_the_gate(
     platform.add(event(0))
     platform.refuse_socket = (429, {"error": "TooManyRequests", "message": "exceeded an allotted request count"})
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        while not client._rate_limit.closed:
+        while not client.rate_limit.closed:
             threading.Event().wait(0.001)
         platform.refuse_socket = None
         assert numbers(next_events(stream, 1)) == [0]

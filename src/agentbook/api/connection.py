@@ -104,7 +104,7 @@ class _Base(ABC):
         return self._settings.credentials
 
     @property
-    def _rate_limit(self) -> RateLimit:
+    def rate_limit(self) -> RateLimit:
         """The rate limit of this credential, shared with its WebSockets."""
         return self._settings.rate_limit
 

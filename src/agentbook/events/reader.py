@@ -291,7 +291,7 @@ class _Reader:
         self._opened_at = 0.0
         self._cut_short = 0  # sockets in a row that were closed right after opening ...
         self._cut_on_purpose = False  # ... by a close code that says that it was meant
-        self._rate_limit = connection._rate_limit
+        self._rate_limit = connection.rate_limit
         auth = connection.auth
         self._can_open = auth is None or auth.socket_authorization() is not None
         # Why events are polled; empty if they come from a socket.

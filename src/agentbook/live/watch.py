@@ -378,7 +378,7 @@ class Watch:
                 failures += 1
                 if not isinstance(error, AgentbookError):
                     log.exception("A watch failed; it tries again.")
-                is_limited = isinstance(error, RateLimited) or self._client._rate_limit.closed
+                is_limited = isinstance(error, RateLimited) or self._client.rate_limit.closed
                 self._set_status("rate limited" if is_limited else "offline", str(error) or type(error).__name__)
 
     async def _look(self) -> None:
@@ -387,7 +387,7 @@ class Watch:
         try:
             while not loading.done():
                 await asyncio.wait({loading}, timeout=RATE_LIMIT_POLL_S)
-                refusal = self._client._rate_limit.refusal
+                refusal = self._client.rate_limit.refusal
                 if refusal is not None and not loading.done():
                     self._set_status("rate limited", str(refusal))
         finally:
