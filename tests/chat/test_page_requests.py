@@ -38,7 +38,10 @@ class TestSet:
         return rows
 
 
-def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel: ChatPanel) -> None:
+def test_the_page_finds_sessions_by_words_and_time(
+    platform: FakePlatform, panel: ChatPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path))  # other tests leave notes on sessions
     panel.ask("What is a turn?")
     platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
     page = PagePerson(panel)
