@@ -32,7 +32,6 @@ extensions = [
     "notebook_pages",
     "public_names",
     "rest_reference",
-    "search_words",
 ]
 exclude_patterns = ["**.ipynb_checkpoints"]
 html_theme = "pydata_sphinx_theme"

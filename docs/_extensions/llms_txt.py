@@ -17,7 +17,6 @@ ABOUT = (
     "of prompts, and the platform itself as an embedded service. `agentbook skill` writes a skill for coding agents."
 )
 _INCLUDE = re.compile(r"^```\{include\} (\S+)\n```$", re.MULTILINE)
-_KEYWORDS = re.compile(r"<!-- keywords:.*?-->\n*", re.DOTALL)
 
 
 def markdown_of(path: Path) -> str:
@@ -27,8 +26,7 @@ def markdown_of(path: Path) -> str:
         cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
         text = "\n\n".join(f"```python\n{source}\n```" if kind == "code" else source for kind, source in cells) + "\n"
         return re.sub(r"\.ipynb(?=[)#])", ".md", text)
-    text = _INCLUDE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
-    return _KEYWORDS.sub("", text)
+    return _INCLUDE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
 
 
 def write(app: Sphinx, error: Exception | None) -> None:

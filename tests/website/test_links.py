@@ -67,4 +67,3 @@ def test_a_model_finds_the_markdown_of_each_page(site: Path) -> None:
         assert (site / f"{name}.html").is_file(), name
         page = (site / f"{name}.md").read_text("utf-8")
         assert page.startswith("# "), name
-        assert "<!-- keywords" not in page

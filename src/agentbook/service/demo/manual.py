@@ -1,13 +1,13 @@
 """The packaged manual, section by section, with full-text search.
 
-SQLite's FTS5 finds whole words, by Porter's stems. A section's score is the share of
-the question's words that it has, each weighted by its rarity; BM25 decides between
-equal ones. A word that the manual does not know is rarest, so a question about
-something else has no sure hit; a longer one may be a misspelt word of the manual.
+SQLite's FTS5 ranks the sections by BM25, word by word, of Porter's stems. A word in a
+section's title counts more, and a synonym of the glossary less. A section without most
+words of the question is no hit, so a question about something else has none.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import sqlite3
 import threading
@@ -39,11 +39,26 @@ STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 _PACKAGE = Path(__file__).parents[2]
-# The least score of an answer, the score that needs no lead, and that of one section
-# alone; the leads of an answer and of one section alone; and how many equal scores are
-# none. A wrong answer costs a reader more than none.
-_SURE, _CLEAR, _WHOLE = 0.5, 0.75, 0.9
-_AHEAD, _ALONE, _CROWD = 1.3, 2, 4
+# What readers say for a word of the glossary or of a title.
+SYNONYMS = {
+    "agent": "bot chatbot assistant",
+    "cost": "price pay paid spend spending spent money expensive cheap cheaper cheapest",
+    "latency": "slow slower slowest fast faster long wait waiting delay",
+    "reply": "answer response",
+    "session": "conversation chat",
+    "people": "user users colleague person",
+    "chart": "plot graph diagram",
+    "failures": "error wrong broken crash",
+    "compare": "difference versus vs better worse",
+    "delete": "remove revoke",
+    "frame": "table dataframe",
+    "lab": "experiment evaluation eval",
+    "topics": "themes subjects",
+}
+_MEANS = {word: canonical for canonical, words in SYNONYMS.items() for word in words.split()}
+_LEAST_SHARE = 0.28  # of the weight of a question's words, in a hit
+_ALONE_SHARE, _AHEAD = 0.75, 1.3  # of a hit that is quoted alone; its lead
+_TITLE, _SYNONYM, _LENGTH = 1.0, 0.7, 0.08  # weights
 _MAX_WORDS = 24  # of a question
 _LONG, _MAX_LETTERS = 6, 24  # of a word that may be misspelt
 _WORD = re.compile(r"[^\W_]+")
@@ -51,8 +66,6 @@ _STATUS = re.compile(r"[45]\d\d")
 _FENCE = re.compile(r"^(```|~~~)")
 # A line that continues the paragraph or list item of the line before.
 _CONTINUATION = re.compile(r"\s*(?![-*+] |\d+[.)] |[|>])\S")
-# Words that readers use and a section does not, in a comment below its heading.
-_KEYWORDS = re.compile(r"<!-- keywords:\s+(.*?)\s*-->", re.DOTALL)
 # A link to another page, which leads nowhere from a chat.
 _RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 _DEFINITION = re.compile(
@@ -66,17 +79,11 @@ _COMPARED = re.compile(r"(?:,|\b(?:and|or|vs\.?|versus|from)\b)+(?: and\b)?", re
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section of a page.
-
-    `blocks` are its paragraphs, lists, tables and code blocks; `keywords` are further
-    words to find it by, which no reader sees, and `page_keywords` those of its page.
-    """
+    """One section of a page: its paragraphs, lists, tables and code are `blocks`."""
 
     page: str
     title: str
     blocks: tuple[str, ...]
-    keywords: str = ""
-    page_keywords: str = ""
 
     @property
     def source(self) -> str:
@@ -93,33 +100,24 @@ class Section:
 class Hit:
     """A section that fits a question.
 
-    `score` is the share of the question's words that the section has, from 0 to 1; a
-    word of its text counts half of one in its title or keywords. `in_title` is whether
-    title or keywords have any. `title_share` is the share of the title's words that the
-    question has.
+    `share` is that of the question's words which the section has, weighted by rarity;
+    `in_title` is whether one is in the title; `is_title`, whether the question is it.
     """
 
     section: Section
     score: float
+    share: float
     in_title: bool
-    title_share: float
+    is_title: bool
 
 
 def sure(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits worth quoting as the answer: the best one, the best two, or none.
-
-    The best one has a word of the question in its title or keywords, its score is not
-    low, and few others have it, unless the question has all words of its title. Two are
-    quoted, since either may be meant, unless the best has nearly all words or is far
-    above the second. If the third is near too, a low score is not enough.
-    """
-    best, second, third, *others = [hit.score for hit in hits] + [0.0] * 3
-    crowded = [best, second, third, *others].count(best) >= _CROWD
-    if best < _SURE or not hits[0].in_title or (crowded and hits[0].title_share < 1):
+    """The hit to quote alone: it has most of the question's words and a clear lead."""
+    if not hits:
         return []
-    if best < min(_CLEAR, _AHEAD * third):
-        return []
-    return list(hits[: 1 if best >= min(_WHOLE, _ALONE * second) else 2])
+    best, second = hits[0], hits[1].score if len(hits) > 1 else 0.0
+    is_sure = best.in_title and best.share >= _ALONE_SHARE and best.score >= _AHEAD * second
+    return [best] if is_sure or best.is_title else []
 
 
 class Manual:
@@ -129,7 +127,7 @@ class Manual:
     --------
     >>> manual = Manual(read_page("# Chat\n\n## Open a panel\n\nCall `ChatPanel`.\n"))
     >>> [hit] = manual.search("How do I open a panel?")
-    >>> hit.section.source, hit.score, sure([hit]) == [hit]
+    >>> hit.section.source, hit.share, sure([hit]) == [hit]
     ('Chat › Open a panel', 1.0, True)
     """
 
@@ -137,14 +135,9 @@ class Manual:
         self.sections = tuple(sections)
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute(
-            "CREATE VIRTUAL TABLE sections USING fts5(page, title, keywords, text, tokenize='porter unicode61')"
-        )
-        rows = [
-            (f"{each.page} {each.page_keywords}", each.title, each.keywords, "\n".join(each.blocks))
-            for each in self.sections
-        ]
-        self._database.executemany("INSERT INTO sections VALUES (?, ?, ?, ?)", rows)
+        self._database.execute("CREATE VIRTUAL TABLE sections USING fts5(title, text, tokenize='porter unicode61')")
+        rows = [(each.title, "\n".join(each.blocks)) for each in self.sections]
+        self._database.executemany("INSERT INTO sections VALUES (?, ?)", rows)
         words = (word for row in rows for word in _WORD.findall(" ".join(row).lower()))
         self._words = Counter(word for word in words if len(word) >= _LONG)
 
@@ -157,46 +150,51 @@ class Manual:
         """The sections for a question, best first; the glossary is not searched."""
         with self._lock:
             words = list(dict.fromkeys(self._spelt(word) for word in keywords(question)[:_MAX_WORDS]))
-            found = [self._shares(word) for word in words]
-            in_titles = [self._rows(f'title : "{word}"') for word in words]
-            ranks = self._ranks(words)
-        rarities = [log(1 + len(self.sections) / (len(shares) + 2)) for shares in found]
+            found = [self._found(word) for word in words]
+        rarities = [log(1 + len(self.sections) / (len(scores) + 1)) for scores, _ in found]
         hits = []
-        for row in ranks:
+        for row in {row for scores, _ in found for row in scores}:
             section = self.sections[row - 1]
-            shares = [of.get(row, 0.0) for of in found]
-            score = sum(rarity * share for rarity, share in zip(rarities, shares, strict=True)) / sum(rarities)
-            title_share = sum(row in titles for titles in in_titles) / (len(keywords(section.title)) or 1)
-            if section.page != GLOSSARY:
-                hits.append((ranks[row], Hit(section, score, 1.0 in shares, title_share)))
-        hits.sort(key=lambda each: (-each[1].score, -each[1].title_share, each[0]))
-        return [hit for _, hit in hits[:limit]]
+            having = [row in scores for scores, _ in found]
+            share = sum(itertools.compress(rarities, having)) / sum(rarities)
+            in_title = sum(
+                rarity
+                for rarity, (scores, titles) in zip(rarities, found, strict=True)
+                if row in titles and row in scores
+            )
+            title = keywords(section.title)
+            score = (sum(scores.get(row, 0.0) for scores, _ in found) + _TITLE * in_title) / (1 + _LENGTH * len(title))
+            is_title = question.strip(" ?.").casefold() in (section.title.casefold(), section.source.casefold())
+            # One word of several is no evidence that the question is about it.
+            fits = is_title or (share >= _LEAST_SHARE and (sum(having) > 1 or all(having)))
+            if fits and section.page != GLOSSARY:
+                hits.append(Hit(section, score, share, in_title > 0, is_title))
+        return sorted(hits, key=lambda hit: (not hit.is_title, -hit.score))[:limit]
 
-    def _shares(self, word: str) -> dict[int, float]:
-        """The sections that have a word: 1 in the title or keywords, else a half."""
-        everywhere, on_top = self._rows(f'"{word}"'), self._rows(f'{{title keywords}} : "{word}"')
-        return dict.fromkeys(everywhere, 0.5) | dict.fromkeys(on_top, 1.0)
+    def _found(self, word: str) -> tuple[dict[int, float], set[int]]:
+        """The sections with a word or its synonym, by BM25, and those titled so."""
+        scores, titles = self._scores(f'"{word}"'), set(self._scores(f'title : "{word}"'))
+        if means := _MEANS.get(word) or _MEANS.get(word.removesuffix("s")):
+            synonyms = {row: _SYNONYM * score for row, score in self._scores(f'"{means}"').items()}
+            scores = {row: max(scores.get(row, 0.0), synonyms.get(row, 0.0)) for row in {**scores, **synonyms}}
+            titles |= set(self._scores(f'title : "{means}"'))
+        return scores, titles
 
     def _spelt(self, word: str) -> str:
         """A word, or for a long unknown one the word of the manual one slip away.
 
         A slip adds or leaves out a letter, or swaps two, after the first.
         """
-        if not _LONG <= len(word) <= _MAX_LETTERS or word in STOP_WORDS or self._rows(f'"{word}"'):
+        if not _LONG <= len(word) <= _MAX_LETTERS or word in STOP_WORDS or self._scores(f'"{word}"'):
             return word
         cuts = ((word[:at], word[at : at + 1], word[at + 1 :]) for at in range(1, len(word) + 1))
         slips = (f"{start}(?:{end}|.{letter}{end}|{end[:1]}{letter}{end[1:]})" for start, letter, end in cuts)
         similar = re.compile("|".join(slips))
         return max(filter(similar.fullmatch, self._words), key=self._words.__getitem__, default=word)
 
-    def _rows(self, query: str) -> set[int]:
-        found = self._database.execute("SELECT rowid FROM sections WHERE sections MATCH ?", (query,))
-        return {row for (row,) in found}
-
-    def _ranks(self, words: Sequence[str]) -> dict[int, float]:
-        """SQLite's rank of each section with any of the words; less is better."""
-        query = " OR ".join(f'"{word}"' for word in words)
-        found = self._database.execute("SELECT rowid, rank FROM sections WHERE sections MATCH ?", (query or '""',))
+    def _scores(self, query: str) -> dict[int, float]:
+        """The rows that a query matches, with their BM25; more is better."""
+        found = self._database.execute("SELECT rowid, -rank FROM sections WHERE sections MATCH ?", (query,))
         return dict(found)
 
     def definitions(self, question: str) -> list[Section]:
@@ -243,7 +241,7 @@ def read_page(markdown: str) -> list[Section]:
     Code blocks stay whole, even with lines that look like headings. The lines of a
     paragraph or list item are joined, and of links to other pages the text is left.
     """
-    page, title, hidden, of_page, fenced = "", "", "", "", False
+    page, title, fenced = "", "", False
     sections: list[Section] = []
     blocks: list[str] = []
     lines: list[str] = []
@@ -257,10 +255,10 @@ def read_page(markdown: str) -> list[Section]:
     def close_section() -> None:
         close_block()
         if blocks:
-            sections.append(Section(page, title or page, tuple(blocks), hidden, of_page))
+            sections.append(Section(page, title or page, tuple(blocks)))
             blocks.clear()
 
-    for line in _KEYWORDS.sub(lambda comment: " ".join(comment[0].split()), markdown).splitlines():
+    for line in markdown.splitlines():
         if _FENCE.match(line):
             if not fenced:
                 close_block()
@@ -272,13 +270,9 @@ def read_page(markdown: str) -> list[Section]:
             lines.append(line)
         elif line.startswith(("# ", "## ")):
             close_section()
-            title, hidden = line.lstrip("#").strip(), ""
+            title = line.lstrip("#").strip()
             if line.startswith("# "):
-                page, of_page = title, ""
-        elif comment := _KEYWORDS.match(line):
-            hidden = comment[1]
-            if title == page:
-                of_page = hidden
+                page = title
         elif lines and _CONTINUATION.match(line) and not lines[-1].startswith("|"):
             lines[-1] += f" {line.strip()}"
         elif line.strip():

@@ -37,9 +37,11 @@ def _make_llm_engine() -> Engine:
     return LlmEngine(models_from_environment(os.environ))
 
 
-def with_model(offline: Callable[[], Engine]) -> Callable[[], Engine]:
+def with_model(
+    offline: Callable[[], Engine], online: Callable[[Engine], Engine] = lambda model: model
+) -> Callable[[], Engine]:
     """The factory of an agent that uses a language model where one is configured."""
-    return lambda: _make_llm_engine() if is_configured(os.environ) else offline()
+    return lambda: online(_make_llm_engine()) if is_configured(os.environ) else offline()
 
 
 _NOT_INCLUDED = (

@@ -17,7 +17,7 @@ from .teaching import Calculator, Echo, Flaky, Limits, Slow, Verbose
 
 # Engine name -> factory. `llm` is every other agent with a system prompt.
 AGENTS: dict[str, Callable[[], Engine]] = {
-    "guide": Guide,
+    "guide": with_model(Guide, lambda model: Guide(model=model)),
     "scribe": with_model(Scribe),
     "recorded": with_model(Recorded),
     "llm": with_model(partial(Scribe, stands_in=True)),

@@ -1,7 +1,8 @@
 """The `guide` agent: answers questions about agentbook and the platform.
 
-It quotes one section of the packaged manual and names it; it does not make anything up.
-Where no section clearly fits, it says that it is not sure, and names the nearest ones.
+It quotes the section or docstring that defines a name, the glossary's entry, or the one
+section that clearly fits, and names its source. Else it lists the nearest sections, and
+says that it only searched. With a language model, that answers from the sections found.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
+from ...engines.base import Draft, Engine, Message, Reply, Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import Hit, Manual, Section, keywords, manual, sure
+from ..names import defined
 from .bounds import readable
 from .streaming import pause, stream_reply
 
 _MAX_CHARACTERS = 1500  # quoted from a section; a code block is never cut
 _MAX_ROWS = 8  # of a table
+_NEAREST = 3  # sections that are listed
 _GREETING = re.compile(
     r"^\W*(?:hi|hello|hey|good (?:morning|day|evening)|how are you|thanks?|thank you|bye|ok(?:ay)?|help)\b[\w\s]{0,12}\W*$"
     r"|^\W*(?:who|what) are you\W*$",
@@ -29,6 +32,11 @@ _OF_A_FOLLOW_UP = frozenset(
 )
 
 
+_PROMPT = """You answer questions about agentbook, a notebook toolkit for the Agent Platform.
+Answer shortly, from the sections of its manual below and nothing else. Copy code from
+them. If they do not answer the question, say so in one sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guide:
     """Answers from the manual.
@@ -37,9 +45,12 @@ class Guide:
     ----------
     manual
         What it reads; None for the packaged one.
+    model
+        A language model that answers from the sections found; None to quote them.
     """
 
     manual: Manual | None = None
+    model: Engine | None = None
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Search as a tool run, then reply."""
@@ -52,14 +63,30 @@ class Guide:
         hits = await asyncio.to_thread(pages.search, query)
         await pause(turn, 0.15)
         yield ToolDone("search_documentation", search_result(hits))
+        if self.model is not None and hits and not _GREETING.match(turn.message):
+            async for step in _from_model(self.model, turn, hits[:_NEAREST]):
+                yield step
+            return
         text = await asyncio.to_thread(compose, turn.message, query, hits, pages, turn.history)
         async for step in stream_reply(turn, text):
             yield step
 
 
+async def _from_model(model: Engine, turn: TurnRequest, hits: Sequence[Hit]) -> AsyncIterator[Step]:
+    """What a language model makes of the sections, and the sections."""
+    sections = "\n\n".join(f"# {hit.section.source}\n\n{_excerpt(hit.section)}" for hit in hits)
+    cited = f"\n\n*Sources: {'; '.join(hit.section.source for hit in hits)}*"
+    asked = replace(turn, system_prompt=f"{_PROMPT}\n\n{sections}", mode="multi-turn", tools=(), platform_tools=())
+    async for step in model.run(asked):
+        if isinstance(step, Reply):
+            yield Draft(cited)
+            step = Reply(step.text + cited, step.finish_reason)
+        yield step
+
+
 def search_result(hits: Sequence[Hit]) -> list[dict[str, object]]:
-    """The result of a search as JSON values: the best sections and their scores."""
-    return [{"section": hit.section.source, "score": round(hit.score, 2)} for hit in hits]
+    """A search's result as JSON values: the best sections, with their shares."""
+    return [{"section": hit.section.source, "share": round(hit.share, 2)} for hit in hits]
 
 
 def question_of(message: str, history: Sequence[Message]) -> str:
@@ -71,6 +98,8 @@ def question_of(message: str, history: Sequence[Message]) -> str:
     >>> question_of("Show me an example.", history)
     'How do I stream events?'
     """
+    if "Traceback (most recent call last)" in message:
+        message = message.strip().splitlines()[-1]  # the error itself
     earlier = [each.text for each in reversed(history) if each.role == "user"]
     return next((text for text in (message, *earlier) if set(keywords(text)) - _OF_A_FOLLOW_UP), message)
 
@@ -81,11 +110,11 @@ def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, histor
         return (
             "Hello! I am a program that searches the manual of agentbook, not a language model. Ask me for example "
             "“How do I load events into pandas?”, “What scopes does a key need to chat?” or “What is a turn?”. "
-            "I quote the section that fits and name it."
+            "I quote the section that fits, or name the nearest ones."
         )
-    quoted = pages.definitions(query) or _chosen(message, query, hits, history)
+    quoted = pages.definitions(query) or defined(query, pages.sections) or _chosen(message, query, hits, history)
     if not quoted:
-        return _not_sure(hits, pages)
+        return _nearest(hits, pages)
     passages = [_excerpt(section) for section in quoted]
     if len(quoted) > 1:
         passages = [f"**{section.title}**\n\n{passage}" for section, passage in zip(quoted, passages, strict=True)]
@@ -97,28 +126,28 @@ def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, histor
 
 
 def _chosen(message: str, query: str, hits: Sequence[Hit], history: Sequence[Message]) -> list[Section]:
-    """The best ones; for a follow-up, one with an example, or one not quoted yet."""
-    best = [hit.section for hit in sure(hits)]
-    if message == query or not best:
-        return best
+    """The sure one; for a follow-up, one with an example, or one not quoted yet."""
     sections = [hit.section for hit in hits]
+    if message == query or not hits:
+        return [hit.section for hit in sure(hits)]
     if set(keywords(message)) & _OF_A_FOLLOW_UP:
-        return [section for section in sections if section.has_example][:1] or best
+        return [section for section in sections if section.has_example][:1] or sections[:1]
     said = "\n".join(each.text for each in history if each.role == "assistant")
-    return [section for section in sections if section.source not in said][:1] or best
+    return [section for section in sections if section.source not in said][:1] or sections[:1]
 
 
 def _excerpt(section: Section) -> str:
     """Whole blocks of a section, up to a length, and whole sentences of the next one.
 
     Always includes the first block, and the code after a sentence that announces it.
+    Says so if something is left out.
     """
     chosen: list[str] = []
     for block in map(_shown, section.blocks):
         announced = bool(chosen) and chosen[-1].rstrip().endswith(":")
         room = _MAX_CHARACTERS - sum(map(len, chosen))
         if chosen and not announced and len(block) > room:
-            chosen += _sentences(block, room)
+            chosen += [*_sentences(block, room), "*… The section goes on; this is its beginning.*"]
             break
         chosen.append(block)
     return "\n\n".join(chosen)
@@ -141,11 +170,17 @@ def _shown(block: str) -> str:
     return "\n".join(lines[:-more]) + f"\n\n… and {more} more rows."
 
 
-def _not_sure(hits: Sequence[Hit], pages: Manual) -> str:
-    if hits:
-        nearest = "\n".join(f"- {hit.section.source}" for hit in hits[:3])
-        return f"I am not sure. Nearest pages:\n\n{nearest}\n\nTry other words, or name one of them."
-    return (
-        "I found nothing in the manual that answers this, and I do not make things up. "
-        f"Its pages: {', '.join(f'*{page}*' for page in pages.pages)}."
-    )
+def _nearest(hits: Sequence[Hit], pages: Manual) -> str:
+    if not hits:
+        return (
+            "I found nothing in the manual that answers this, and I do not make things up. "
+            f"Its pages: {', '.join(f'*{page}*' for page in pages.pages)}."
+        )
+    nearest = "\n".join(f"- **{hit.section.source}**: {_first_sentence(hit.section)}" for hit in hits[:_NEAREST])
+    title = hits[0].section.title
+    return f"I only searched the manual. These sections are nearest:\n\n{nearest}\n\nAsk “{title}” to read that one."
+
+
+def _first_sentence(section: Section) -> str:
+    block = next((block for block in section.blocks if not block.startswith(("|", "```", "-"))), "")
+    return re.split(r"(?<=[.:?])\s", block, maxsplit=1)[0].rstrip(":")

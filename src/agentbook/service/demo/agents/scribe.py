@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
-from ..manual import Hit, Manual, keywords, manual, sure
+from ..manual import Hit, Manual, keywords, manual
 from .bounds import readable
 from .guide import question_of, search_result
 from .streaming import pause, stream_reply
@@ -277,7 +277,7 @@ def compose(message: str, query: str, instructions: Instructions, hits: Sequence
     """The reply to a message, in the form that the instructions ask for."""
     if _ABOUT_INSTRUCTIONS.search(message):
         return _describe(instructions)
-    hit = next(iter(sure(hits)), None)
+    hit = hits[0] if hits and hits[0].in_title else None
     if _is_refused(message, instructions, hit):
         return _format([instructions.refusal], message, instructions)
     sentences = _best_sentences(query, instructions, hit) if hit else []
