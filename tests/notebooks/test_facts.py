@@ -108,7 +108,7 @@ CARE = 'Name your sources. If you do not know, say "I do not know".'
 INPUTS = (
     "What is a session?",
     "How do I keep a local store?",
-    "What does error 429 mean?",
+    "What is a draft?",
     "How do I stream events?",
     "What is the weather tomorrow?",
 )
@@ -116,8 +116,8 @@ MORE = (
     "Which scopes does a key need?",
     "How do I export a chat?",
     "How do I create an agent?",
-    "What is a credential?",
-    "What is a draft?",
+    "How do I replay a session?",
+    "What does error 429 mean?",
     "How do I plot the latency?",
     "What was the weather yesterday?",
 )

@@ -277,7 +277,7 @@ def compose(message: str, query: str, instructions: Instructions, hits: Sequence
     """The reply to a message, in the form that the instructions ask for."""
     if _ABOUT_INSTRUCTIONS.search(message):
         return _describe(instructions)
-    hit = hits[0] if hits and hits[0].in_title else None
+    hit = next((hit for hit in hits if hit.in_title), None)
     if _is_refused(message, instructions, hit):
         return _format([instructions.refusal], message, instructions)
     sentences = _best_sentences(query, instructions, hit) if hit else []
