@@ -165,8 +165,8 @@ class Manual:
             title = keywords(section.title)
             score = (sum(scores.get(row, 0.0) for scores, _ in found) + _TITLE * in_title) / (1 + _LENGTH * len(title))
             is_title = question.strip(" ?.").casefold() in (section.title.casefold(), section.source.casefold())
-            # One word of several is no evidence that the question is about it, unless it
-            # is the title's and weighs more than all others.
+            # One word of several is no evidence that the question is about it, unless
+            # the title has it and it weighs more than all others.
             is_titled = in_title > sum(rarities) / 2
             fits = is_title or (share >= _LEAST_SHARE and (sum(having) > 1 or all(having) or is_titled))
             if fits and section.page != GLOSSARY:
