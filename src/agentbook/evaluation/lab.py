@@ -75,6 +75,12 @@ class Lab(Experiment):
         Whether the last run could not restore an agent because of an error.
     configurations : int
         Counts runs and applies: when it grows, the versions may have changed.
+    is_recorded : bool
+        Whether its runs are stored.
+    spent : float
+        What its runs and their judges cost, as far as it is known.
+    halves : dict
+        Which inputs searches for a better prompt have held out.
     """
 
     def __init__(self, client: Client | AsyncClient, agent: Any, workspace: Any, follow: Follow | None) -> None:
@@ -87,6 +93,8 @@ class Lab(Experiment):
         self.run_id: str | None = None
         self.unrestored = False
         self.configurations = 0
+        self.is_recorded, self.spent = True, 0.0
+        self.halves: dict[tuple[float, int], dict[str, bool]] = {}
         self._template: Template | None = None
         self._follow = follow
         self._lock: asyncio.Lock | None = None
@@ -231,12 +239,14 @@ class Lab(Experiment):
             if missing:
                 await require_embeddings(self.all_checks.values())
             try:
-                async with recording(self, plan, facts, run.notes) as self.run_id:
+                record = recording(self, plan, facts, run.notes) if self.is_recorded else contextlib.nullcontext()
+                async with record as self.run_id:
                     with self.reserve(variant.name for variant in plan.variants):
                         await run.execute()
                         await judge_missing(self, judges)
             finally:
                 self.unrestored = run.unrestored
+                self.spent += run.budget.spent
 
     def judges(self, **options: Any) -> Judges:
         """The agents that judge, asked in the lab's workspace; options of `Judges`."""

@@ -22,6 +22,7 @@ from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.experiment import Answer, Key, Revision
 from ...evaluation.inputs import Input, matches_inputs, named, read_conversation, read_turns, talk, to_frame
 from ...evaluation.judging import compare_pairs, estimate_preference, judge_missing
+from ...evaluation.optimize import Optimization, Search
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,
@@ -32,6 +33,7 @@ from ...evaluation.platform import (
     read_versions,
 )
 from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
+from ...evaluation.suggest import Suggestion, suggest
 from ...evaluation.variant import Variant
 from ...events import loop
 from ...frames.analysis.turns import turns as turns_of
@@ -801,6 +803,146 @@ class PromptLab:
         for note in self._lab.notes:
             warnings.warn(note, stacklevel=3)
         return self._lab.frame(self._lab.answers_by_key[key] for key in plan.keys if key in self._lab.answers_by_key)
+
+    # Better prompts
+
+    def suggest(
+        self,
+        variant: str | Variant,
+        model: str,
+        n: int = 3,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        max_cost: float | None = None,
+        prices: Any = None,
+    ) -> list[Suggestion]:
+        """Have an agent or a model propose better prompts. Nothing is changed.
+
+        It gets the prompt and the replies that did not pass, with the reasons of the
+        checks and what people noted.
+
+        Parameters
+        ----------
+        variant : str or Variant
+            Of this lab, with replies.
+        model : str
+            Who proposes: an agent, such as ``acme~scribe``, or a model of the platform.
+        n : int
+            The number of proposals; what is proposed twice is left out.
+        timeout_s : float
+            Seconds to wait for one proposal.
+        max_cost, prices : optional
+            As for `run`, of each proposal.
+
+        Returns
+        -------
+        list of Suggestion
+            Each has a `variant` for `add_variant`, the sentence `why` and the `diff`.
+
+        Raises
+        ------
+        ValueError
+            If no reply failed, the prompt cannot be read, or nothing was proposed.
+
+        Examples
+        --------
+        >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+        >>> now = lab.add_variant("now", prompt="Answer questions on the platform.")
+        >>> short = {"short": lambda reply: len(reply.split()) <= 20}
+        >>> frame = lab.run(["What is a session?"], checks=short, progress=False)
+        >>> [better] = lab.suggest("now", "acme~scribe", n=1)
+        >>> better.variant.system_prompt
+        'Answer questions on the platform. Answer in one sentence.'
+        """
+        options = Options(timeout_s=timeout_s, max_cost=max_cost, prices=prices)
+        return loop.run(suggest(self._lab, variant, model, whole_number(n, "n", low=1), options))
+
+    def optimize(
+        self,
+        variant: str | Variant,
+        model: str,
+        *,
+        checks: Any = None,
+        rounds: int = 10,
+        max_cost: float | None = None,
+        max_minutes: float | None = None,
+        held_out: float = 0.5,
+        seed: int = 0,
+        concurrency: int = CONCURRENCY,
+        timeout_s: float = TIMEOUT_S,
+        prices: Any = None,
+        progress: bool = True,
+    ) -> Optimization:
+        """Look for a better prompt, and prove it on inputs that the search never saw.
+
+        GEPA proposes prompts from replies that did not pass, and keeps what does better
+        on one part of the inputs. The verdict comes from the other part: it is asked
+        once, at the end, and compared in pairs. Nothing is added or applied.
+
+        Parameters
+        ----------
+        variant : str or Variant
+            Where the search begins.
+        model : str
+            Who proposes: an agent, such as ``acme~scribe``, or a model of the platform.
+        checks : mapping or iterable, optional
+            See `check`. None leaves the checks as they are.
+        rounds : int
+            The largest number of proposals.
+        max_cost : float, optional
+            Everything may cost at most this much, in the currency of `prices`. The lab
+            has to know from a run what a question costs.
+        max_minutes : float, optional
+            The search ends after this time; the verdict comes after it.
+        held_out : float
+            The share of the inputs that the search does not see. Inputs of one session
+            are on the same side, and stay there in this lab.
+        seed : int
+            The same seed, replies and proposals give the same search.
+        concurrency, timeout_s, prices
+            As for `run`.
+        progress : bool
+            Print a line per round.
+
+        Returns
+        -------
+        Optimization
+            The `verdict` first; the `variant` for `add_variant`, its `diff`, the
+            `candidates`, and what the prompt `copied` from inputs.
+
+        Raises
+        ------
+        ValueError
+            If there is no check or a verdict needs more inputs, or `max_cost` is below
+            what one round costs, or that is not known.
+        ImportError
+            If the extra ``optimize`` is not installed.
+
+        Notes
+        -----
+        An interrupt loses no reply: the same call, also in a new kernel, continues
+        within a day.
+        """
+        try:
+            import gepa  # noqa: F401
+        except ImportError:
+            raise ImportError("lab.optimize needs gepa: pip install gepa.") from None
+        if checks is not None:
+            self._lab.check(checks)
+        options = Options(concurrency=concurrency, timeout_s=timeout_s, max_cost=max_cost, prices=prices)
+        chosen = self._lab.variant(variant)
+        said: list[str] = []
+
+        def notify(text: str) -> None:
+            if progress and text and text not in said[-1:]:
+                said.append(text)
+                print(text)
+
+        search = Search(
+            self._lab, chosen, model, whole_number(rounds, "rounds", low=1), max_cost, max_minutes, held_out, seed,
+            options, notify, lambda: False,
+        )  # fmt: skip
+        return search.run()
 
     # Results
 

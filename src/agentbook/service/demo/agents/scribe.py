@@ -23,6 +23,7 @@ from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import Hit, Manual, keywords, manual
 from .bounds import readable
 from .guide import question_of, search_result
+from .proposer import OF_A_PROPOSAL, propose
 from .streaming import pause, stream_reply
 
 NOTICE = "*No language model is configured: this reply is a part of the manual, in the form that the prompt asks for.*"
@@ -248,6 +249,10 @@ class Scribe:
         yield ToolStarted("read_prompt", lines)
         await pause(turn, 0.05)
         yield ToolDone("read_prompt")
+        if turn.message.startswith(OF_A_PROPOSAL):
+            async for step in stream_reply(turn, await asyncio.to_thread(propose, turn.message)):
+                yield step
+            return
         if instructions.script:
             said = sum(message.role == "user" for message in turn.history)
             text = instructions.script[said] if said < len(instructions.script) else STOP

@@ -1,0 +1,411 @@
+"""A better prompt: GEPA looks for it on one half of the inputs, the other proves it.
+
+GEPA proposes prompts from replies that did not pass, and keeps what does better on the
+inputs that it may see. The verdict comes from those that it never saw: they are asked
+once, at the end, and compared in pairs as any two variants are. Everything is in the
+file of one run. A search that was stopped starts again from its beginning, with what
+the file has, and so arrives where it was without asking anybody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .._text import safe_repr
+from ..api.errors import AgentbookError
+from ..events import loop
+from . import runs, statistics
+from .experiment import Answer, to_frame
+from .file import lab_data
+from .inputs import Input
+from .lab import Lab
+from .run import Options, Plan
+from .suggest import ask_proposer, diff_of, failures, prompt_of, read_proposal, request
+from .variant import Variant, changed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST = 5  # inputs that can show a difference, if it shows on each of them
+_BATCH = 3  # replies that a proposal is made from
+_LONG_WORD, _SEQUENCE = 5, 4  # letters of a word, and words in a row, that count as copied
+_WORD = re.compile(r"[^\W\d_]+")
+_PROMPT = "system_prompt"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Optimization:
+    """What a search for a better prompt found.
+
+    Attributes
+    ----------
+    verdict : str
+        What the inputs that were held out say.
+    is_better : bool
+        Whether they show, beyond noise, that the new prompt passes more.
+    variant : Variant
+        The best prompt found, for `PromptLab.add_variant`; the one that the search
+        began with if it found none.
+    diff : str
+    comparison : DataFrame
+        As `PromptLab.compare_variants`, on the inputs held out; empty without a new
+        prompt.
+    candidates : DataFrame
+        A row per prompt that was tried: ``variant``, ``passed`` (the mean share of the
+        checks that it passes on the inputs that the search may see), ``why`` and
+        ``system_prompt``.
+    copied : list of str
+        Long words and sequences that the new prompt took from inputs.
+    questions : int
+        Number of questions asked, without those to the proposer.
+    cost : float or None
+        Of everything, with ``prices=``; None if it is not known.
+    notes : list of str
+    """
+
+    verdict: str
+    is_better: bool
+    variant: Variant
+    diff: str
+    comparison: pd.DataFrame
+    candidates: pd.DataFrame
+    copied: list[str]
+    questions: int
+    cost: float | None
+    notes: list[str] = field(default_factory=list)
+
+    @safe_repr
+    def __repr__(self) -> str:
+        lines = [self.verdict, self.diff]
+        if self.copied:
+            lines.append(f"Taken from the inputs: {', '.join(self.copied)}.")
+        cost = "" if self.cost is None else f", {self.cost:.3g} spent"
+        return "\n".join([*filter(None, lines), f"{self.questions} questions{cost}.", *self.notes])
+
+
+@dataclass
+class Search:
+    """The options and the state of one search; GEPA's adapter.
+
+    Raises
+    ------
+    ValueError
+        If there is no check, too few inputs, or too small a budget.
+    """
+
+    lab: Lab
+    variant: Variant
+    model: str
+    rounds: int
+    max_cost: float | None
+    max_minutes: float | None
+    held_out: float
+    seed: int
+    options: Options
+    notify: Callable[[str], None]
+    is_stopped: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        lab = self.lab
+        if not lab.all_checks:
+            raise ValueError("The lab has no checks, so no prompt can be better: lab.check({...}).")
+        if not 0 < self.held_out < 1 or self.rounds < 1:
+            raise ValueError("held_out is a share between 0 and 1, and rounds is 1 or more.")
+        self.seen, self.unseen = split(lab, self.held_out, self.seed)
+        if len(self.unseen) < FEWEST or len(self.seen) < _BATCH:
+            fewest = max(math.ceil(FEWEST / self.held_out), math.ceil(_BATCH / (1 - self.held_out)))
+            raise ValueError(
+                f"{len(self.unseen)} of the {len(lab.inputs)} inputs are held out, and {len(self.seen)} are seen: a "
+                f"verdict needs {FEWEST} and a search {_BATCH}. Pass at least {fewest} inputs, from as many sessions."
+            )
+        self.notes: list[str] = []
+        if any(check.rubrics for check in lab.all_checks.values()) and all(a.thumb is None for a in lab.all_answers):
+            self.notes.append("The judge has not been compared with people: see lab.calibrate.")
+        self._deadline = math.inf if self.max_minutes is None else time.monotonic() + 60 * self.max_minutes
+        self.work = work = Lab(lab.client, lab.agent, lab.workspace, lab._follow)
+        work.is_recorded = False
+        work.default_judge, work.repeats, work.input_set = lab.default_judge, 1, lab.input_set.copy()
+        work.use_checks(dict(lab.checks))
+        self._each = self._cost_of_a_question()
+        self._round = 0
+        self._proposals: list[dict[str, Any]] = []  # of a search that is continued
+        self._names: dict[str, str] = {}  # by prompt
+        self._why: dict[str, str] = {}
+        self._tried: dict[str, list[str]] = {}  # by prompt: what was proposed instead
+        self._scores: dict[str, float] = {}  # by prompt, on all inputs that are seen
+        self._recorder: runs.Recorder | None = None
+        self._error: Exception | None = None
+
+    def _cost_of_a_question(self) -> float:
+        """What a question may cost; 0 without a bound."""
+        if self.max_cost is None:
+            return 0.0
+        known = [answer.cost for answer in self.lab.all_answers if answer.cost is not None]
+        if not known:
+            raise ValueError(
+                "max_cost= needs to know what a question costs: run the lab once with prices=, and then optimize. "
+                "Without a price for its model, there is no bound."
+            )
+        floor = (2 * len(self.seen) + 2 * len(self.unseen)) * max(known)
+        if self.max_cost < floor:
+            raise ValueError(f"One round and the verdict may cost {floor:.3g}: max_cost={self.max_cost:g} is less.")
+        return max(known)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a search has to have in common with this one, to be continued as it."""
+        settings = [self.model, self.rounds, self.held_out, self.seed, self.variant.as_data()]
+        content = json.dumps([settings, lab_data(self.work, place=self.lab.place)], default=str, sort_keys=True)
+        place = {**self.lab.place, "base_url": getattr(self.lab.client, "base_url", None)}
+        return {**place, "file": f"optimize {hashlib.sha256(content.encode()).hexdigest()[:16]}"}
+
+    def run(self) -> Optimization:
+        """Search, and ask what was held out. Blocks the thread; not the toolkit's."""
+        prompt = loop.run(prompt_of(self.lab, self.variant))
+        earlier = runs.unfinished(self.facts)
+        if earlier is not None:
+            for entry in runs.entries(earlier.path):
+                if "proposal" in entry:
+                    self._proposals.append(entry["proposal"])
+                elif "candidate" in entry:
+                    self._names[entry["candidate"]["prompt"]] = entry["candidate"]["name"]
+            known = [answer for answer in earlier.answers if answer.status == "answered"]
+            self.work.answered = {answer.key: answer for answer in known}
+            self.notes.append(f"Continued: {len(known)} replies and {len(self._proposals)} proposals were there.")
+        base = self._variant(prompt)
+        with runs.recorded(self.work, self.facts, earlier, (), self.notes) as self._recorder:
+            for each in self._names:
+                self._note_candidate(each)
+            best = self._search(prompt)
+            result = self._verdict(base, prompt, best)
+            if self._recorder is not None and not self.is_stopped():
+                self._recorder.end()
+        return result
+
+    def _search(self, prompt: str) -> str:
+        """The prompt that passes most on the inputs that the search may see."""
+        from gepa.api import optimize
+
+        found: Any = optimize(
+            {_PROMPT: prompt},
+            self.seen,
+            adapter=self,  # type: ignore[arg-type] # it has what GEPA calls
+            stop_callbacks=self._is_done,  # type: ignore[arg-type]
+            reflection_minibatch_size=_BATCH,
+            seed=self.seed,
+            logger=self,
+        )
+        if self._error is not None:
+            raise self._error
+        best = max(found.val_aggregate_scores)
+        return str(found.candidates[found.val_aggregate_scores.index(best)][_PROMPT])
+
+    def log(self, message: str) -> None:
+        """GEPA's log, which nobody reads."""
+
+    def _is_done(self, state: Any) -> bool:
+        best = max(self._scores.values(), default=0.0)
+        spent = self.work.spent + (len(self.seen) + 2 * len(self.unseen)) * self._each
+        left = self._deadline - time.monotonic()
+        texts = [f"round {self._round} of {self.rounds}", f"{best:.0%} passed"]
+        texts += [f"{self.work.spent:.3g} spent"] if self.max_cost is not None else []
+        texts += [f"{max(0.0, left) / 60:.0f} min left"] if self.max_minutes is not None else []
+        self.notify(", ".join(texts))
+        return (
+            self._error is not None
+            or self.is_stopped()
+            or self._round >= self.rounds
+            or state.i >= 5 * self.rounds  # rounds with nothing to mend
+            or best >= 1
+            or left <= 0
+            or (self.max_cost is not None and spent > self.max_cost)
+        )
+
+    # GEPA's adapter
+
+    def evaluate(self, batch: list[Input], candidate: Mapping[str, str], capture_traces: bool = False) -> Any:
+        """Ask what is not answered yet."""
+        from gepa.core.adapter import EvaluationBatch
+
+        answers = self._ask([self._variant(candidate[_PROMPT])], batch)
+        scores = [self._score(answer) for answer in answers]
+        if len(batch) == len(self.seen):
+            self._scores[candidate[_PROMPT]] = sum(scores) / len(scores)
+        return EvaluationBatch(
+            outputs=[each.reply for each in answers], scores=scores, trajectories=answers, num_metric_calls=len(batch)
+        )
+
+    def make_reflective_dataset(
+        self, candidate: Mapping[str, str], eval_batch: Any, components_to_update: list[str]
+    ) -> dict[str, list[dict[str, Answer]]]:
+        return {_PROMPT: [{"answer": answer} for answer in eval_batch.trajectories]}
+
+    def propose_new_texts(
+        self,
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Sequence[Any]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        """The proposer's prompt; the same one, which costs nothing, if it has none."""
+        try:
+            return {_PROMPT: self._proposed(candidate[_PROMPT], [row["answer"] for row in reflective_dataset[_PROMPT]])}
+        except Exception as error:  # GEPA would log it and go on
+            self._error = error
+            raise
+
+    def _proposed(self, prompt: str, answers: Sequence[Answer]) -> str:
+        self._round += 1
+        if self._proposals and self._proposals[0]["from"] == prompt:
+            said = self._proposals.pop(0)
+        else:
+            self._proposals.clear()
+            tried = self._tried.setdefault(prompt, [])
+            asked = loop.run(
+                ask_proposer(self.lab, self.model, request(prompt, failures(self.work, answers), tried), self.options)
+            )
+            if asked.status != "answered":
+                raise AgentbookError(f"{self.model} proposed nothing: {asked.reason}")
+            self.work.spent += asked.cost or 0.0
+            proposal = read_proposal(asked.reply)
+            said = {"from": prompt, "prompt": None, "why": ""}
+            if proposal is not None:
+                said |= {"prompt": proposal[0], "why": proposal[1]}
+        if self._recorder is not None:
+            self._recorder.write(proposal=said)
+        if said["prompt"] is None:
+            return prompt
+        self._tried.setdefault(prompt, []).append(said["prompt"])
+        self._why.setdefault(said["prompt"], said["why"])
+        return str(said["prompt"])
+
+    # Questions
+
+    def _variant(self, prompt: str) -> Variant:
+        if prompt not in self._names:
+            number = len(self._names)
+            self._names[prompt] = f"{self.variant.name} {number}" if number else self.variant.name
+            self._note_candidate(prompt)
+        return changed(self.variant, name=self._names[prompt], system_prompt=prompt)
+
+    def _note_candidate(self, prompt: str) -> None:
+        if self._recorder is not None:
+            self._recorder.write(candidate={"name": self._names[prompt], "prompt": prompt})
+
+    def _ask(self, variants: Sequence[Variant], batch: Iterable[Input]) -> list[Answer]:
+        inputs = {each.text: each for each in batch}
+        rounds = [[(variant.name, text, 1) for variant in variants] for text in inputs]
+        left = None if self.max_cost is None else self.max_cost - self.work.spent
+        options = Options(**{name: getattr(self.options, name) for name in _KEPT}, max_cost=left and max(left, 1e-9))
+        judgements = sum(len(check.rubrics) for check in self.work.all_checks.values())
+        loop.run(self.work.ask(Plan(variants, rounds, options, inputs, judgements), self.notify))
+        self.notes += [note for note in self.work.notes if note not in self.notes]
+        empty = {key: Answer(*key, status="stopped") for key in itertools.chain.from_iterable(rounds)}
+        return [self.work.answered.get(key, answer) for key, answer in empty.items()]
+
+    def _score(self, answer: Answer) -> float:
+        """The share of its checks that a reply passes; 0 without a reply."""
+        grades = [answer.verdicts.get(name) for name in self.work.all_checks] if answer.status == "answered" else []
+        points = [grade.points for grade in grades if grade is not None and (grade.passed is not None or grade.error)]
+        return sum(points) / len(points) if points else 0.0
+
+    # What it found
+
+    def _verdict(self, base: Variant, prompt: str, best: str) -> Optimization:
+        import pandas as pd
+
+        variant, checks = self._variant(best), list(self.work.all_checks)
+        answers: list[Answer] = []
+        rows = [
+            {"variant": name, "passed": self._scores.get(text), "why": self._why.get(text), _PROMPT: text}
+            for text, name in self._names.items()
+        ]
+        if best != prompt and not self.is_stopped():
+            answers = self._ask([base, variant], self.unseen)
+        comparison = statistics.compare_variants(to_frame(answers, checks), checks, base.name, "passed")
+        is_better, verdict = False, "No better than before: no prompt passes more than the one that it began with."
+        if self.is_stopped():
+            verdict = "Stopped, so there is no verdict: call it again within a day, and it continues."
+        elif best != prompt:
+            verdict, is_open = statistics.decision(comparison, variant.name, base.name)
+            is_better = not is_open and bool((comparison["verdict"] == "better").all())
+            verdict = verdict or "There is no verdict: too few replies to the inputs that were held out."
+        elif not any(text != prompt for text in self._names) and self._scores.get(prompt, 0.0) >= 1:
+            verdict = "Nothing to mend: the prompt passes every check on the inputs that the search may see."
+        return Optimization(
+            verdict,
+            is_better,
+            variant,
+            diff_of(prompt, best),
+            comparison,
+            pd.DataFrame(rows, columns=["variant", "passed", "why", _PROMPT]).astype(
+                {"variant": "str", "passed": "float64", "why": "str", _PROMPT: "str"}
+            ),
+            copied(prompt, best, self.seen),
+            sum(answer.status in ("answered", "failed") for answer in self.work.answered.values()),
+            self.work.spent if self.options.prices is not None else None,
+            self.notes,
+        )
+
+
+_KEPT = ("concurrency", "restore", "timeout_s", "ready_timeout_s", "drafts", "prices")
+
+
+def split(lab: Lab, held_out: float, seed: int) -> tuple[list[Input], list[Input]]:
+    """The inputs that a search may see, and those that are held out.
+
+    Inputs of one session stay together. What an input was once, it stays in this lab.
+    """
+    groups: dict[str, list[Input]] = {}
+    for each in map(lab.input_set.find, lab.inputs):
+        groups.setdefault(each.origin.get("session_id") or each.text, []).append(each)
+    chosen = lab.halves.setdefault((held_out, seed), {})
+    halves: tuple[list[Input], list[Input]] = ([], [])
+    for name in sorted(groups, key=lambda name: (name not in chosen, _digest(f"{seed} {name}"))):
+        total = len(halves[0]) + len(halves[1]) + len(groups[name])
+        chosen.setdefault(name, len(halves[1]) + len(groups[name]) <= math.ceil(held_out * total))
+        halves[chosen[name]].extend(groups[name])
+    return halves
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def copied(before: str, after: str, inputs: Iterable[Input]) -> list[str]:
+    """What a prompt took from inputs: long words, and sequences of words.
+
+    Examples
+    --------
+    >>> copied("Be kind.", "Be kind. Say that refunds take ten days to arrive.", [
+    ...     Input("q", "Why do my refunds take ten days to arrive?")])
+    ['refunds take ten days to arrive']
+    """
+    known = set(_words(before))
+    texts = [_words(" ".join([each.message, *each.then, *map(str, each.row.values())])) for each in inputs]
+    own = {word for words in texts for word in words}
+    sequences = {tuple(words[at : at + _SEQUENCE]) for words in texts for at in range(len(words) - _SEQUENCE + 1)}
+    words, found, at = _words(after), [], 0
+    while at < len(words):
+        end = at
+        while tuple(words[end : end + _SEQUENCE]) in sequences:
+            end += 1
+        if end > at:
+            found.append(" ".join(words[at : end + _SEQUENCE - 1]))
+            at = end + _SEQUENCE - 1
+            continue
+        if len(words[at]) >= _LONG_WORD and words[at] in own and words[at] not in known:
+            found.append(words[at])
+        at += 1
+    return list(dict.fromkeys(found))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())

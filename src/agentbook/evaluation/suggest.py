@@ -1,0 +1,160 @@
+"""Better prompts, proposed by an agent or a model from replies that did not pass."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .._text import clip, safe_repr
+from ..client import is_uuid
+from .experiment import Answer, Experiment
+from .inputs import Input, numbered
+from .lab import Lab
+from .platform import read_versions
+from .run import Options, Plan
+from .variant import Variant, changed
+
+ROLE = "You improve the system prompts of AI agents."
+# What a proposer is told; the demo's own proposer knows the request by the first line.
+_TASK = f"""{ROLE}
+Below are a prompt, and replies to it that did not pass, each with the reasons. Write one
+better prompt: keep what works, and add what the reasons ask for. It has to help with
+questions that you do not see, so copy no words of these questions and replies. First
+write one sentence on what it mends, then the whole prompt between two lines with ```."""
+_FENCED = re.compile(r"^(`{3,}).*\n(?P<prompt>(?:.*\n)*?)\1\s*$", re.MULTILINE)
+MAX_PROMPT = 20_000  # characters of a proposal
+_MOST_FAILURES = 8
+_MAX_REPLY = 1_500  # characters of a reply that a proposer reads
+_PROPOSER, _REQUEST = "proposer", "proposal"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Suggestion:
+    """A proposed variant. Nothing is asked or changed until you add it to the lab.
+
+    Attributes
+    ----------
+    variant : Variant
+        For `PromptLab.add_variant`.
+    why : str
+        What it tries to mend, in the proposer's words.
+    diff : str
+        The change of the system prompt.
+    """
+
+    variant: Variant
+    why: str
+    diff: str
+
+    @safe_repr
+    def __repr__(self) -> str:
+        return f"{self.variant.name}: {self.why}\n{self.diff}"
+
+
+def failures(experiment: Experiment, answers: Iterable[Answer]) -> list[tuple[Answer, list[str]]]:
+    """The answers that a check or a person did not pass, with the reasons."""
+    found = []
+    for answer in answers:
+        grades = [(name, answer.verdicts.get(name)) for name in experiment.all_checks]
+        reasons = [
+            f"{name}: {grade.reason or 'not passed'}" for name, grade in grades if grade and grade.passed is False
+        ]
+        if answer.thumb is False or (answer.note and answer.thumb is None):
+            reasons.append(f"A person says: {answer.note or 'not good'}")
+        elif answer.status == "failed":
+            reasons.append(f"The agent did not answer: {answer.reason}")
+        if reasons:
+            found.append((answer, reasons))
+    return found
+
+
+def request(prompt: str, failed: Sequence[tuple[Answer, list[str]]], tried: Sequence[str]) -> str:
+    """What a proposer is asked."""
+    fence = "```" if "```" not in prompt else "````"
+    parts = [_TASK, f"# The prompt\n\n{fence}\n{prompt}\n{fence}"]
+    if tried:
+        parts.append("# Prompts that were tried and are not enough\n\n" + "\n\n".join(f"- {each}" for each in tried))
+    for number, (answer, reasons) in enumerate(failed[:_MOST_FAILURES], 1):
+        why = "\n".join(f"- {reason}" for reason in reasons)
+        parts.append(
+            f"# Reply {number}\n\nQuestion: {clip(answer.question, _MAX_REPLY)}\n\n"
+            f"Reply: {clip(answer.shown, _MAX_REPLY)}\n\nNot passed:\n{why}"
+        )
+    return "\n\n".join(parts)
+
+
+def read_proposal(reply: str | None) -> tuple[str, str] | None:
+    """The prompt and the sentence in a proposer's reply; None if it has no prompt."""
+    found = list(_FENCED.finditer((reply or "").replace("\r\n", "\n") + "\n"))
+    prompt = found[-1]["prompt"].strip() if found else ""
+    if not prompt or len(prompt) > MAX_PROMPT:
+        return None
+    return prompt, " ".join((reply or "")[: found[-1].start()].split()) or "No reason is given."
+
+
+async def ask_proposer(lab: Lab, model: str, message: str, options: Options) -> Answer:
+    """Ask an agent of the platform, by its name or id, or one of its models."""
+    work = Lab(lab.client, lab.agent, lab.workspace, lab._follow)
+    work.is_recorded = False
+    is_agent = "~" in model or is_uuid(model)
+    proposer = Variant(_PROPOSER, agent=model) if is_agent else Variant(_PROPOSER, ROLE, model=model)
+    work.input_set.use([Input(_REQUEST, message)])
+    key = (_PROPOSER, _REQUEST, 1)
+    await work.ask(Plan([proposer], [[key]], options))
+    return work.answered.get(key) or Answer(*key, status="failed", reason=" ".join(work.notes))
+
+
+async def prompt_of(lab: Lab, variant: Variant) -> str:
+    """The system prompt of a variant; that of its agent if it sets none.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read.
+    """
+    if variant.system_prompt is not None:
+        return variant.system_prompt
+    versions = await read_versions(lab.client, variant.agent or lab.require_agent())
+    if not versions or versions[0].system_prompt is None:
+        raise ValueError(
+            f"The prompt of {variant.name!r} cannot be read: give the variant one, as in "
+            f"lab.edit_variant({variant.name!r}, system_prompt=...)."
+        )
+    return versions[0].system_prompt
+
+
+async def suggest(lab: Lab, variant: str | Variant, model: str, n: int, options: Options) -> list[Suggestion]:
+    """See `PromptLab.suggest`."""
+    chosen = lab.variant(variant)
+    failed = failures(lab, (answer for answer in lab.answers if answer.variant == chosen.name))
+    if not failed:
+        raise ValueError(
+            f"No reply of {chosen.name!r} has failed a check, a person or the run, so there is nothing to mend: "
+            "run the lab with checks, or label its replies."
+        )
+    prompt = await prompt_of(lab, chosen)
+    found: list[Suggestion] = []
+    taken = set(lab.variants)
+    for _ in range(n):
+        tried = [each.variant.system_prompt or "" for each in found]
+        answer = await ask_proposer(lab, model, request(prompt, failed, tried), options)
+        if answer.status != "answered":
+            raise ValueError(f"{model} proposed nothing: {answer.reason}")
+        proposal = read_proposal(answer.reply)
+        if proposal is None or proposal[0] in (prompt.strip(), *tried):
+            continue
+        name = next(each for each in numbered(f"{chosen.name} suggested", "{} {}") if each not in taken)
+        taken.add(name)
+        new = changed(chosen, name=name, system_prompt=proposal[0])
+        found.append(Suggestion(new, proposal[1], diff_of(prompt, proposal[0])))
+    if not found:
+        raise ValueError(f"{model} proposed nothing new: its reply has no other prompt between two lines with ```.")
+    return found
+
+
+def diff_of(before: str, after: str) -> str:
+    """The lines that differ, as a unified diff has them."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
+    return "\n".join(line for line in lines if not line.startswith(("---", "+++")))

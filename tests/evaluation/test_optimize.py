@@ -1,0 +1,201 @@
+"""Better prompts: proposed from failed replies, and proven on inputs held out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentbook as ab
+from agentbook.evaluation import optimize as optimization
+from agentbook.evaluation.experiment import Answer, to_frame
+from agentbook.evaluation.inputs import Input
+from agentbook.evaluation.model import Grade
+from agentbook.evaluation.optimize import FEWEST, copied
+from agentbook.evaluation.statistics import compare_variants
+from agentbook.evaluation.suggest import MAX_PROMPT, ROLE, read_proposal, request
+from agentbook.service.demo.agents.proposer import OF_A_PROPOSAL
+from service.process import Service
+
+pytest.importorskip("gepa")
+SHORT = {"short": ab.checks.length(max=20)}
+NOW = "You are the scribe of Acme Instruments. Answer questions about the platform."
+INPUTS = [
+    *("What is a session?", "How do I keep a local store?", "What is a draft?", "How do I stream events?"),
+    *("Which scopes does a key need?", "How do I export a chat?", "How do I create an agent?", "What is a credential?"),
+    *("How do I plot the latency?", "How do I replay a session?", "What is a workspace?", "How do I label replies?"),
+]
+DAYS = ("today", "tomorrow", "on Monday", "in May", "tonight", "at noon", "in Rome", "in Oslo", "at sea", "up there")
+WEATHER = [f"What is the weather {day}?" for day in DAYS]
+# A rule that the prompt lacks: the checks that ask for it, and the inputs.
+WEAKNESSES: dict[str, tuple[Any, list[str]]] = {
+    "too long": (SHORT, INPUTS),
+    "no source": ({"sourced": lambda reply: "Source" in reply}, INPUTS),
+    "no list": ({"a bulleted list": lambda reply: reply.lstrip().startswith("- ")}, INPUTS),
+    "not honest": (
+        {"honest": lambda reply, question: ("do not know" in reply) == ("weather" in question)},
+        [*INPUTS[:6], *WEATHER],
+    ),
+    "no JSON": ({"json": lambda reply: reply.strip().startswith("{")}, INPUTS),
+}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("optimize"), "--seed", "7", "--speed", "0") as running:
+        yield running
+
+
+@pytest.fixture
+def make(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ab.PromptLab]]:
+    monkeypatch.setenv("AGENTBOOK_RUNS", str(tmp_path))
+    key = ab.ApiKey(service.key("agents:write", "sessions:write", "workspaces:read"))
+    with ab.Client(service.base_url, credentials=key) as client:
+
+        def lab(checks: Any = SHORT, inputs: list[str] = INPUTS, prompt: str = NOW) -> ab.PromptLab:
+            made = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground", inputs=inputs)
+            made.add_variant("now", prompt=prompt)
+            made.check(checks)
+            return made
+
+        yield lab
+
+
+def search(lab: ab.PromptLab, **options: Any) -> optimization.Optimization:
+    return lab.optimize("now", "acme~scribe", progress=False, **{"rounds": 6, **options})
+
+
+@pytest.mark.parametrize("weakness", WEAKNESSES)
+def test_a_planted_weakness_is_found_and_mended(make: Callable[..., ab.PromptLab], weakness: str) -> None:
+    found = search(make(*WEAKNESSES[weakness]))
+    assert found.is_better, found
+    assert found.questions <= 60
+    assert found.variant.system_prompt is not None
+    assert found.variant.system_prompt.startswith(NOW)
+    assert (found.comparison["after"] > found.comparison["before"]).all()
+    assert found.copied == []
+
+
+def test_where_no_prompt_can_be_better_the_verdict_says_so(make: Callable[..., ab.PromptLab]) -> None:
+    lab = make({"luck": lambda reply, question: len(question) % 2 == 0})
+    for seed in range(3):
+        found = search(lab, seed=seed, rounds=2)
+        assert not found.is_better
+        assert found.variant.system_prompt == NOW
+
+
+def test_the_search_never_sees_what_was_held_out_and_is_reproducible(
+    make: Callable[..., ab.PromptLab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(optimization, "request", lambda *given: read.append(request(*given)) or read[-1])
+    lab = make()
+    first, again = search(lab, seed=3), search(make(), seed=3)
+    held_out = set(INPUTS) - {text for text in INPUTS if any(text in each for each in read)}
+    assert first.comparison["n"].tolist() == [len(INPUTS) / 2]
+    assert len(held_out) >= len(INPUTS) / 2
+    assert first.candidates.equals(again.candidates)
+    assert [*lab.variants] == ["now"]
+    assert lab.results.empty
+
+
+@pytest.mark.parametrize("last", [1, 7, 13])
+def test_an_interrupted_search_continues_without_asking_again(
+    make: Callable[..., ab.PromptLab], monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    whole = search(make(), seed=5)
+    answered = 0
+
+    def stop(self: optimization.Search, answer: Answer) -> float:
+        nonlocal answered
+        answered += 1
+        if answered == last:
+            raise KeyboardInterrupt
+        return score(self, answer)
+
+    score = optimization.Search._score
+    monkeypatch.setattr(optimization.Search, "_score", stop)
+    monkeypatch.setattr(optimization.Search, "facts", {**lab_facts(make()), "file": f"optimize {last}"}, raising=True)
+    with pytest.raises(KeyboardInterrupt):
+        search(make(), seed=5)
+    monkeypatch.setattr(optimization.Search, "_score", score)
+    found = search(make(), seed=5)
+    assert found.notes[0].startswith("Continued: ")
+    assert found.candidates.equals(whole.candidates)
+    assert found.questions == whole.questions
+
+
+def lab_facts(lab: ab.PromptLab) -> dict[str, Any]:
+    return {"agent": lab.agent, "workspace": lab.workspace, "base_url": lab._lab.client.base_url}
+
+
+def test_a_search_that_could_prove_nothing_is_refused(make: Callable[..., ab.PromptLab]) -> None:
+    for lab, options, word in (
+        (make(inputs=INPUTS[:8]), {}, "at least 10 inputs"),
+        (make({}), {}, "no checks"),
+        (make(), {"held_out": 0.9}, "held out"),
+        (make(), {"max_cost": 1, "prices": {"*": (1, 1)}}, "what a question costs"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            search(lab, **options)
+
+
+def test_as_many_inputs_are_held_out_as_can_show_a_difference() -> None:
+    def verdict(count: int) -> str:
+        answers = [
+            Answer(name, f"{n}", status="answered", reply="", verdicts={"c": Grade(name == "new")})
+            for name in ("now", "new")
+            for n in range(count)
+        ]
+        return str(compare_variants(to_frame(answers, ["c"]), ["c"], "now", "passed")["verdict"][0])
+
+    assert (verdict(FEWEST - 1), verdict(FEWEST)) == ("open", "better")
+
+
+def test_suggestions_mend_what_failed_and_change_nothing(make: Callable[..., ab.PromptLab]) -> None:
+    lab = make()
+    with pytest.raises(ValueError, match="nothing to mend"):
+        lab.suggest("now", "acme~scribe")
+    lab.run(progress=False)
+    made = lab.suggest("now", "acme~scribe", n=2)
+    assert len({each.variant.system_prompt for each in made}) == 2
+    assert "+" in made[0].diff
+    assert made[0].why in repr(made[0])
+    assert [*lab.variants] == ["now"]
+    assert lab.run(variants=made[0].variant, progress=False)["passed"].all()
+    with pytest.raises(ValueError, match="proposed nothing new"):
+        lab.suggest("now", "acme~echo", n=1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "prompt"),
+    [
+        (None, None),
+        ("Be brief.", None),
+        ("```\n\n```", None),
+        (f"Why.\n```\n{'x' * (MAX_PROMPT + 1)}\n```", None),
+        ("It is shorter.\n```text\nBe brief.\n\nUse lists.\n```\nDone.", "Be brief.\n\nUse lists."),
+        ("First:\n```\nold\n```\nBetter:\n````\nUse ``` for code.\n````", "Use ``` for code."),
+    ],
+)
+def test_only_a_fenced_prompt_is_a_proposal(reply: str | None, prompt: str | None) -> None:
+    proposal = read_proposal(reply)
+    assert (proposal and proposal[0]) == prompt
+
+
+def test_a_prompt_that_took_words_of_inputs_is_named() -> None:
+    inputs = [
+        Input("q", "Where is the Zanzibar invoice of my order?"),
+        Input("r", "Hi", row={"expected": "Ahrensburg"}),
+    ]
+    new = "Be kind. If the Zanzibar invoice of my order is asked for, say Ahrensburg, and be brief."
+    assert copied("Be kind.", new, inputs) == ["the zanzibar invoice of my order", "ahrensburg"]
+
+
+def test_the_demo_knows_a_request_by_its_first_words() -> None:
+    assert request("p", [], []).startswith(ROLE)
+    assert ROLE == OF_A_PROPOSAL
+    assert not re.search(r"\{\{", request("p", [], []))
