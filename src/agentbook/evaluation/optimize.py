@@ -239,9 +239,7 @@ class Search:
         scores = [self._score(answer) for answer in answers]
         if len(batch) == len(self.seen):
             self._scores[candidate[_PROMPT]] = sum(scores) / len(scores)
-        return EvaluationBatch(
-            outputs=[each.reply for each in answers], scores=scores, trajectories=answers, num_metric_calls=len(batch)
-        )
+        return EvaluationBatch(outputs=[each.reply for each in answers], scores=scores, trajectories=answers)
 
     def make_reflective_dataset(
         self, candidate: Mapping[str, str], eval_batch: Any, components_to_update: list[str]
