@@ -852,7 +852,7 @@ class PromptLab:
         >>> frame = lab.run(["What is a session?"], checks=short, progress=False)
         >>> [better] = lab.suggest("now", "acme~scribe", n=1)
         >>> better.variant.system_prompt
-        'Answer questions on the platform. Answer in one sentence.'
+        'Answer questions on the platform. Answer in at most two sentences.'
         """
         options = Options(timeout_s=timeout_s, max_cost=max_cost, prices=prices)
         return loop.run(suggest(self._lab, variant, model, whole_number(n, "n", low=1), options))
@@ -922,6 +922,19 @@ class PromptLab:
         -----
         An interrupt loses no reply: the same call, also in a new kernel, continues
         within a day.
+
+        Examples
+        --------
+        >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+        >>> lab.inputs = [f"What is a {each}?" for each in (
+        ...     "session", "turn", "draft", "scope", "label", "skill", "task", "topic",
+        ...     "version", "credential")]
+        >>> now = lab.add_variant("now", prompt="Answer questions on the platform.")
+        >>> checks = {"sourced": lambda reply: "Source" in reply}
+        >>> options = {"checks": checks, "rounds": 2, "progress": False}
+        >>> best = lab.optimize("now", "acme~scribe", **options)
+        >>> best.is_better, best.comparison["n"].tolist()
+        (True, [5])
         """
         try:
             import gepa  # noqa: F401
