@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import agentbook as ab
+from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import optimize as optimization
 from agentbook.evaluation.experiment import Answer, to_frame
 from agentbook.evaluation.inputs import Input
@@ -18,6 +19,7 @@ from agentbook.evaluation.optimize import FEWEST, copied
 from agentbook.evaluation.statistics import compare_variants
 from agentbook.evaluation.suggest import MAX_PROMPT, ROLE, read_proposal, request
 from agentbook.service.demo.agents.proposer import OF_A_PROPOSAL
+from chat.prompt_lab.form import until, walk, words
 from service.process import Service
 
 pytest.importorskip("gepa")
@@ -153,6 +155,38 @@ def test_as_many_inputs_are_held_out_as_can_show_a_difference() -> None:
         return str(compare_variants(to_frame(answers, ["c"]), ["c"], "now", "passed")["verdict"][0])
 
     assert (verdict(FEWEST - 1), verdict(FEWEST)) == ("open", "better")
+
+
+def test_the_form_finds_a_better_prompt_and_continues_after_stop(
+    make: Callable[..., ab.PromptLab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = make()
+    view = LabView(lab._lab)
+    until(lambda: view.better.proposer.options and view.better.variant.value == "now")
+    view.better.proposer.value = "acme~scribe"
+    asked = optimization.Search.evaluate
+
+    def stop_at_second(self: optimization.Search, batch: Any, candidate: Any, capture_traces: bool = False) -> Any:
+        if len(self._names) == 1 and self._round:
+            view.better.stop.click()
+            until(lambda: self.is_stopped())
+        return asked(self, batch, candidate, capture_traces)
+
+    monkeypatch.setattr(optimization.Search, "evaluate", stop_at_second)
+    view.better.find.click()
+    until(lambda: "Stopped, so there is no verdict" in words(view.form.status["better"]))
+    monkeypatch.setattr(optimization.Search, "evaluate", asked)
+    until(lambda: not view.better.find.disabled)
+    view.better.find.click()
+    until(lambda: "is better than now" in words(view.form.status["better"]))
+    assert "Continued: " in words(view.form.status["better"])
+    [row] = view.better.found.children
+    add = next(each for each in walk(row) if getattr(each, "description", "") == "Add as variant")
+    add.click()
+    until(lambda: len(lab.variants) == 2)
+    view.better.suggest.click()
+    until(lambda: "nothing to mend" in words(view.form.status["better"]))
+    view.close()
 
 
 def test_suggestions_mend_what_failed_and_change_nothing(make: Callable[..., ab.PromptLab]) -> None:

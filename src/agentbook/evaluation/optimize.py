@@ -28,7 +28,7 @@ from .file import lab_data
 from .inputs import Input
 from .lab import Lab
 from .run import Options, Plan
-from .suggest import ask_proposer, diff_of, failures, prompt_of, read_proposal, request
+from .suggest import Suggestion, ask_proposer, diff_of, failures, prompt_of, read_proposal, request
 from .variant import Variant, changed
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class Optimization:
     variant : Variant
         The best prompt found, for `PromptLab.add_variant`; the one that the search
         began with if it found none.
-    diff : str
+    before : str
+        The prompt that the search began with.
     comparison : DataFrame
         As `PromptLab.compare_variants`, on the inputs held out; empty without a new
         prompt.
@@ -74,13 +75,22 @@ class Optimization:
     verdict: str
     is_better: bool
     variant: Variant
-    diff: str
+    before: str
     comparison: pd.DataFrame
     candidates: pd.DataFrame
     copied: list[str]
     questions: int
     cost: float | None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def diff(self) -> str:
+        """The change of the system prompt."""
+        return diff_of(self.before, self.variant.system_prompt or "")
+
+    def as_suggestion(self) -> Suggestion:
+        """The best prompt, with the verdict as its reason."""
+        return Suggestion(self.variant, self.verdict, self.diff)
 
     @safe_repr
     def __repr__(self) -> str:
@@ -341,7 +351,7 @@ class Search:
             verdict,
             is_better,
             variant,
-            diff_of(prompt, best),
+            prompt,
             comparison,
             pd.DataFrame(rows, columns=["variant", "passed", "why", _PROMPT]).astype(
                 {"variant": "str", "passed": "float64", "why": "str", _PROMPT: "str"}

@@ -23,6 +23,7 @@ from ..model.start import start_errors
 from ..model.user_errors import explain
 from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle
+from .better import BetterPart
 from .form import Form, FormAccessibility, title
 from .lab import AgentLab
 from .results import STYLE, WINNER, ResultsPart
@@ -43,6 +44,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     variants : VariantsPart
     run : RunPart
     results : ResultsPart
+    better : BetterPart
     """
 
     def __init__(self, lab: AgentLab) -> None:
@@ -56,7 +58,8 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self.variants = VariantsPart(form, lambda: self.run.ask())
         self.run = RunPart(form, self.variants, self._end_run)
         self.results = ResultsPart(form, uid)
-        sections = [part.widget for part in (self.variants, self.run, self.results)]
+        self.better = BetterPart(form)
+        sections = [part.widget for part in (self.variants, self.run, self.results, self.better)]
         style = form.parts.html(live_style(uid) + STYLE)
         super().__init__(
             [style, FormAccessibility(), self.head, self.guide, *sections],
@@ -93,7 +96,9 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             models = await model_names(lab.client)
             self.variants.open(models)
             records = [record async for record in lab.client.agents.list(limit=MAX_AGENTS)]
-            self.run.judge.offer([str(each.get("full_name") or each["id"]) for each in records], models)
+            names = [str(each.get("full_name") or each["id"]) for each in records]
+            self.run.judge.offer(names, models)
+            self.better.offer(names, models)
         except AgentbookError as error:
             errors = errors or [explain(error)]
             self.variants.versions.unread = True
@@ -145,6 +150,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             form.replaced = False
         broken = "" if lab.regressions is None or lab.regressions.empty else f", {len(lab.regressions)} broken"
         count = self.run.progress.replace(" answered", "").removesuffix(".")
+        self.better.draw()
         self.variants.draw(f"Results: {count}{broken}" if count else "")
         self.run.draw()
 
