@@ -266,3 +266,47 @@ def reopen_without_kernel(lab: Lab, page: Page) -> None:
     assert "<img src=x" in text
     assert page.page.evaluate("() => window.pwned") is None
     page.screenshot("prompt-lab-reopened")
+
+
+SEARCH = """
+import agentbook as ab
+import time
+questions = [f"What is a {each}?" for each in (
+    "session", "turn", "draft", "scope", "label", "skill", "task", "topic", "version", "credential")]
+search = ab.PromptLab(ab.connect(), agent="acme~scribe", workspace="acme~playground", inputs=questions)
+search.add_variant("now", prompt="Answer questions about the platform.")
+def sourced(reply):
+    time.sleep(0.1)
+    return "Source" in reply
+search.check({"sourced": sourced})
+search
+"""
+
+
+def test_find_a_better_prompt_with_stop_and_continue(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "search.ipynb", [SEARCH])
+    page.open("search.ipynb")
+    page.hide_file_browser()
+    page.start_run_all()
+    root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab").first
+    root.get_by_role("button", name="Better prompts").click()
+    root.get_by_label("Proposer").fill("acme~scribe")
+    find = root.get_by_role("button", name="Find a better prompt")
+    find.click()
+    root.locator(".ab-stop:visible").last.click()
+    root.get_by_text("Stopped, so there is no verdict").wait_for()
+    find.click()
+    root.get_by_text("now 1 is better than now at").wait_for()
+    expect(root.locator(".ab-lab-suggestion")).to_contain_text("Name your sources.")
+    root.locator(".ab-lab-suggestion").scroll_into_view_if_needed()
+    page.screenshot("prompt-lab-better")
+    assert axe_violations(root) == []
+    page.page.set_viewport_size({"width": 400, "height": 1000})
+    root.locator(".ab-lab-suggestion").scroll_into_view_if_needed()
+    page.screenshot("prompt-lab-better-400")
+    page.page.set_viewport_size({"width": 1200, "height": 1000})
+    root.get_by_role("button", name="Add as variant").last.click()
+    expect(root.get_by_role("checkbox", name="now 1")).to_be_visible()
+    root.get_by_role("button", name="Suggest").click()
+    root.get_by_text("there is nothing to mend").wait_for()
+    assert page.errors == []

@@ -89,8 +89,9 @@ class Optimization:
         return diff_of(self.before, self.variant.system_prompt or "")
 
     def as_suggestion(self) -> Suggestion:
-        """The best prompt, with the verdict as its reason."""
-        return Suggestion(self.variant, self.verdict, self.diff)
+        """The best prompt, with what its last proposal tried to mend."""
+        why = self.candidates.loc[self.candidates["variant"] == self.variant.name, "why"].iloc[0]
+        return Suggestion(self.variant, str(why), self.diff)
 
     @safe_repr
     def __repr__(self) -> str:
