@@ -72,7 +72,7 @@ class _LazyList:
     def _known_total(self, first: Page) -> int | None:
         """The number of items that the first page reports; None if it reports none."""
         listed, total, rows, goes_on = self.list_call, first.total_count, len(first), first.has_more is True
-        if listed.end is not None or len(self._own(first)) < rows:
+        if listed.end is not None or (listed.begin is not None and len(self._own(first)) < rows):
             return self._counted  # the total counts what does not belong
         if total is None or ((rows or goes_on) and total < listed.offset + rows + goes_on):
             is_all = rows == listed.limit or first.has_more is False or not (rows or goes_on)
@@ -216,12 +216,9 @@ class Listing(_LazyList):
         yield from self._pass(self._kept(_ALL)) if records is None else records
 
     def _pass(self, first: Page | None) -> Generator[Record]:
-        passes = Passes(self.list_call)
+        passes = Passes(self.list_call, self._note)
         with closing(self.connection._records(passes, first)) as records:
-            for record in records:
-                self._note(passes.first)
-                yield record
-        self._note(passes.first)
+            yield from records
 
     def __len__(self) -> int:
         return self._count(self._first_page(_LENGTH))
@@ -370,12 +367,10 @@ class AsyncListing(_LazyList):
                 yield record
 
     async def _pass(self, first: Page | None) -> AsyncGenerator[Record]:
-        passes = Passes(self.list_call)
+        passes = Passes(self.list_call, self._note)
         async with aclosing(self.connection._records(passes, first)) as records:
             async for record in records:
-                self._note(passes.first)
                 yield record
-        self._note(passes.first)
 
     def __getitem__(self, position: slice) -> AsyncListing:
         if isinstance(position, slice):

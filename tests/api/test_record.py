@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -116,8 +118,16 @@ def test_what_is_not_json_is_an_error_of_a_list_and_of_a_record(value: bytes) ->
         assert "hush" not in str(raised.value)
 
 
-def test_a_field_is_the_same_by_item_and_by_attribute() -> None:
-    record = Record({"name": "a", "content": {"text": "x"}, "turns": [{"text": "y"}]})
+FIELDS = {"name": "a", "content": {"text": "x"}, "turns": [{"text": "y"}]}
+
+
+def of_a_list() -> Record:
+    return next(iter(client_of(page_of(json.dumps(FIELDS).encode())).agents.list()))
+
+
+@pytest.mark.parametrize("made", [lambda: Record(FIELDS), of_a_list])
+def test_a_field_is_the_same_by_item_and_by_attribute(made: Callable[[], Record]) -> None:
+    record = made()
     with pytest.raises(AttributeError, match="record\\['name'\\]"):
         record.name = "b"
     record.content["text"] = "z"
@@ -126,3 +136,23 @@ def test_a_field_is_the_same_by_item_and_by_attribute() -> None:
     assert (record["content"].text, record["turns"][0].text, record.author.id, record.name) == ("z", "y", "1", "a")
     for copied in (pickle.loads(pickle.dumps(record)), copy.deepcopy(record)):
         assert (copied, copied.turns[0].text) == (record, "y")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda record: record["content"],
+        lambda record: record.content,
+        lambda record: record.get("content"),
+        lambda record: record.pop("content"),
+        lambda record: record.setdefault("content", {}),
+        lambda record: dict(record.items())["content"],
+        lambda record: list(record.values())[1],
+        lambda record: record.copy()["content"],
+        lambda record: (record | {"name": "b"})["content"],
+        lambda record: copy.copy(record).content,
+        lambda record: pickle.loads(pickle.dumps(record))["content"],
+    ],
+)
+def test_the_values_of_a_listed_record_are_records_whatever_is_asked_first(value: Callable[[Record], Record]) -> None:
+    assert value(of_a_list()).text == "x"

