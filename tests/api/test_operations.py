@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import re
 import threading
@@ -244,19 +243,6 @@ def test_an_openapi_document_may_repeat_its_parts() -> None:
     assert client.openapi()["paths"]["/c"] == {"get": {"x": 1}, "post": {}}
 
 
-def test_openapi_is_fetched_once() -> None:
-    paths = []
-
-    def platform(request: httpx.Request) -> httpx.Response:
-        paths.append(request.url.path)
-        return httpx.Response(200, content=OPENAPI)
-
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
-    assert client.openapi()["paths"]
-    assert client.openapi()["components"]
-    assert paths == ["/v1/openapi.yaml"]
-
-
 def test_calls_that_need_openapi_at_the_same_time_fetch_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it fails, they fail with it; the next call fetches it again."""
     paths, perform, all_are_here = [], SyncTransport._perform, threading.Barrier(4, timeout=60)
@@ -318,12 +304,6 @@ def test_tasks_that_need_openapi_at_the_same_time_fetch_it_once() -> None:
     assert first["paths"]
     assert others == [first, first]
     assert paths == ["/v1/openapi.yaml"]
-
-
-def test_a_method_shows_the_endpoints_signature_and_docstring() -> None:
-    client = ab.Client("https://h/v1")
-    assert list(inspect.signature(client.agents.get).parameters) == ["agent"]
-    assert "Specification" in (inspect.getdoc(client.agents.list) or "")
 
 
 def test_an_unknown_argument_names_the_operation_and_the_nearest_argument() -> None:

@@ -89,21 +89,6 @@ def test_an_empty_list() -> None:
     assert (len(listing), bool(listing), listing.first(), list(listing)) == (0, False, None, [])
 
 
-@pytest.mark.parametrize("noun", ["credentials", "contexts", "org", "me", "workspaces"])
-def test_the_five_operations_ask_for_at_most_500(noun: str) -> None:
-    platform = Platform(1)
-    client = sync_client(platform)
-    listing = {
-        "credentials": lambda: client.credentials.list("acme"),
-        "contexts": lambda: client.workspaces.contexts("acme~w"),
-        "org": lambda: client.organizations.invitations("acme"),
-        "me": lambda: client.me.invitations(),
-        "workspaces": lambda: client.me.workspaces(),
-    }[noun]()
-    assert len(listing) == 1
-    assert platform.queries[0]["limit"] == "500"
-
-
 @given(
     count=st.integers(0, 60),
     cap=st.integers(1, 25),
@@ -205,12 +190,6 @@ def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
     assert max_under_way == AHEAD
 
 
-@pytest.mark.parametrize("bad", [-1, 1.5, "3", True])
-def test_a_limit_that_is_no_count_is_refused_before_anything_is_sent(bad: Any) -> None:
-    with pytest.raises(ValueError, match="limit"):
-        sync_client(Platform(1)).agents.list(limit=bad)
-
-
 # -- lists that change while they are read ---------------------------------------------
 
 
@@ -232,40 +211,6 @@ def test_a_list_that_never_holds_still_is_marked_incomplete_with_a_warning() -> 
     with pytest.warns(ab.errors.IncompleteWarning):
         values = numbers(sync_client(shifting).agents.list())
     assert len(values) == len(set(values))
-
-
-def test_a_load_that_stops_half_way_goes_on_where_it_stopped() -> None:
-    platform = Platform(30, cap=7)
-    broken = True
-
-    def failing(request: httpx.Request) -> httpx.Response:
-        if broken and int(request.url.params.get("offset", 0)) >= 18:
-            return httpx.Response(403, json={"error": "Forbidden", "message": "not now"})
-        return platform(request)
-
-    listing = sync_client(failing).agents.list()
-    with pytest.raises(ab.PartialLoad) as raised:
-        listing.to_pandas()
-    arrived = raised.value.partial_frame
-    assert arrived["id"].tolist() == [item["id"] for item in platform.items[: len(arrived)]]
-    assert arrived.attrs["agentbook"]["complete"] is False
-    broken = False
-    platform.queries.clear()
-    whole = raised.value.resume()
-    assert whole["id"].tolist() == [item["id"] for item in platform.items]
-    assert whole.attrs["agentbook"]["complete"] is True
-    assert min(int(query["offset"]) for query in platform.queries) >= len(arrived) - 1
-
-
-def test_a_platform_without_a_total_is_read_page_by_page() -> None:
-    platform = Platform(10, cap=4)
-
-    def silent(request: httpx.Request) -> httpx.Response:
-        body = platform(request).json()
-        del body["pagination"]["total_count"]
-        return httpx.Response(200, json=body)
-
-    assert numbers(sync_client(silent).agents.list()) == list(range(10))
 
 
 @pytest.mark.parametrize("total", [10**7, 10**14, 10**30, -1], ids=["wrong", "absurd", "beyond 64 bits", "negative"])

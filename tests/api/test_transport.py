@@ -11,7 +11,6 @@ import time
 import traceback
 import tracemalloc
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -26,16 +25,6 @@ from agentbook.api.policy import Send
 from support.raw_platform import PLAIN, RawPlatform
 
 KEY = "id1:s3cret-of-a-test"
-
-
-@pytest.fixture
-def platform() -> Iterator[RawPlatform]:
-    with RawPlatform() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize("steps", range(0, 40, 3))

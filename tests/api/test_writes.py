@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 
@@ -235,48 +231,3 @@ def test_a_lost_reply_says_what_came() -> None:
         ab.OutcomeUnknown, match=r"sent, but no reply came \(RemoteProtocolError: cut\)\. It may have been"
     ):
         World(reason).run(sessions.send("s", "hello"))
-
-
-class Platform:
-    """Applies every write, and loses the replies to the first `losses` of them."""
-
-    def __init__(self, losses: int) -> None:
-        self.losses = losses
-        self.requests: list[str] = []
-        self.created: list[dict[str, Any]] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.path.removeprefix("/v1/")
-        self.requests.append(f"{request.method} {path}")
-        if request.method == "GET":
-            return httpx.Response(200, json={"items": self.created, "pagination": {}})
-        if request.method == "POST":
-            name = msgspec.json.decode(request.content)["name"]
-            self.created.append({"id": "1", "name": name, "created_at": datetime.now(UTC).isoformat()})
-        if self.losses:
-            self.losses -= 1
-            raise httpx.ReadError("the connection was cut")
-        return httpx.Response(200, json={"id": "1"})
-
-
-@pytest.mark.parametrize(
-    ("write", "requests"),
-    [
-        (lambda c: c.workspaces.create("w"), ["POST workspaces", "GET me/workspaces"]),
-        (lambda c: c.agents.update("a", is_archived=True), ["PATCH agents/a"] * 2),
-        (lambda c: c.workspaces.uninstall_agent("1"), ["DELETE workspace_agents/1"] * 2),
-    ],
-)
-def test_both_clients_recover_alike(write: Callable[[Any], Any], requests: list[str]) -> None:
-    platform = Platform(losses=1)
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
-    assert write(client).id == "1"
-    assert platform.requests == requests
-
-    async def awaited() -> Any:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(platform))
-        return await write(ab.AsyncClient("https://h/v1", http_client=http))
-
-    platform = Platform(losses=1)
-    assert asyncio.run(awaited()).id == "1"
-    assert platform.requests == requests

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import pickle
 from typing import Any
 
 import pytest
 
-import agentbook as ab
 from agentbook.events import reader
 from agentbook.events.reader import StreamEvent
 from support.fake_platform.over_socket import SocketPlatform, event
@@ -43,34 +41,6 @@ def test_a_stream_without_drafts(platform: SocketPlatform, client: Any) -> None:
         platform.add(event(1), event(2))
         items += [stream.get(timeout_s=60) for _ in range(2)]
     assert items == [event(0), event(1), event(2)]
-
-
-def test_an_async_stream_without_drafts(platform: SocketPlatform) -> None:
-    platform.sends_drafts = True
-    platform.add(*[event(n) for n in range(3)])
-
-    async def read() -> list[Any]:
-        items = []
-        client = ab.AsyncClient(platform.base_url, credentials="id:secret")
-        async with client, client.sessions.stream("s", from_id=reader.BEGINNING, drafts=False) as stream:
-            async for item in stream:
-                items.append(item)
-                if len(items) == 3:
-                    break
-        return items
-
-    items = asyncio.run(read())
-    assert items == [event(n) for n in range(3)]
-    assert [item.draft for item in items] == [False] * 3
-
-
-def test_a_polled_event_is_no_draft(platform: SocketPlatform) -> None:
-    platform.add(event(0))
-    with (
-        ab.Client(platform.base_url, credentials=ab.OAuthToken("token")) as client,
-        client.sessions.stream("s", from_id=reader.BEGINNING, drafts=False) as stream,
-    ):
-        assert next_events(stream, 1)[0].draft is False
 
 
 def test_the_mark_is_not_stored() -> None:

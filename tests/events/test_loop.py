@@ -15,6 +15,21 @@ import agentbook as ab
 from agentbook.events import loop
 
 
+class Work:
+    """Work that goes on until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.begun, self.cancelled = threading.Event(), threading.Event()
+
+    async def run(self) -> None:
+        self.begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
 def test_work_runs_on_one_daemon_thread_of_its_own() -> None:
     async def where() -> threading.Thread:
         return threading.current_thread()
@@ -41,84 +56,53 @@ def test_an_error_comes_through() -> None:
 
 
 def test_the_timeout_cancels_the_work() -> None:
-    cancelled = threading.Event()
-
-    async def work() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
+    work = Work()
 
     with pytest.raises(ab.DeadlineExceeded):
-        loop.run(work(), timeout_s=0.05)
-    assert cancelled.wait(60)
+        loop.run(work.run(), timeout_s=0.05)
+    assert work.cancelled.wait(60)
 
 
 @pytest.mark.parametrize("timeout_s", [0.05, None], ids=["deadline", "abandoned"])
 def test_awaited_work_is_cancelled_when_the_caller_stops_waiting(timeout_s: float | None) -> None:
-    cancelled = threading.Event()
-
-    async def work() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
+    work = Work()
 
     async def outer() -> None:
         assert await loop.run_async(asyncio.sleep(0.01, 7)) == 7
-        await asyncio.wait_for(loop.run_async(work(), timeout_s, operation="outer"), 0.5)
+        await asyncio.wait_for(loop.run_async(work.run(), timeout_s, operation="outer"), 0.5)
 
     with pytest.raises(TimeoutError if timeout_s is None else ab.DeadlineExceeded):
         asyncio.run(outer())
-    assert cancelled.wait(60)
+    assert work.cancelled.wait(60)
 
 
 def test_an_interrupt_cancels_the_work_at_once() -> None:
-    begun, cancelled = threading.Event(), threading.Event()
-
-    async def work() -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
+    work = Work()
 
     def interrupt() -> None:
-        begun.wait(60)
+        work.begun.wait(60)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        loop.run(work())
+        loop.run(work.run())
     assert time.monotonic() - began < 30
-    assert cancelled.wait(60)
+    assert work.cancelled.wait(60)
 
 
 def test_an_interrupt_while_the_work_is_handed_over_cancels_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, cancelled = threading.Event(), threading.Event()
-    submit = loop.submit
-
-    async def work() -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
+    work, submit = Work(), loop.submit
 
     def interrupted(coroutine: Coroutine[Any, Any, None]) -> None:
         submit(coroutine)
-        assert begun.wait(60)
+        assert work.begun.wait(60)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(loop, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        loop.run(work())
-    assert cancelled.wait(60)
+        loop.run(work.run())
+    assert work.cancelled.wait(60)
 
 
 def test_its_own_thread_must_not_wait_for_itself() -> None:

@@ -176,18 +176,6 @@ def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: SocketPla
     client.close()
 
 
-def test_a_credential_a_socket_does_not_take_polls(platform: SocketPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "POLL_S", 0.01)
-    client = ab.Client(platform.base_url, credentials=ab.OAuthToken("token"))
-    platform.add(event(0))
-    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        assert numbers(next_events(stream, 1)) == [0]
-        platform.add(event(1), event(2))
-        assert numbers(next_events(stream, 2)) == [1, 2]
-    assert platform.handshakes == []
-    client.close()
-
-
 def test_types_are_asked_for_and_kept_to(platform: SocketPlatform, client: Any) -> None:
     platform.add(event(0), event(1, type="other"), event(2))
     with client.sessions.stream("s", from_id=reader.BEGINNING, types=["other"]) as stream:

@@ -33,21 +33,6 @@ def secure(certificate: tuple[Path, Path]) -> Iterator[SocketPlatform]:
         yield running
 
 
-def test_requests_and_streams_trust_the_same_certificate(
-    secure: SocketPlatform, certificate: tuple[Path, Path]
-) -> None:
-    trusted = ssl.create_default_context(cafile=str(certificate[0]))
-    secure.add(*[event(n) for n in range(3)])
-    with ab.Client(secure.base_url, credentials="id:secret", tls=trusted) as client:
-        assert [event.content.n for event in client.sessions.events("s")] == [0, 1, 2]
-        with client.sessions.stream("s", from_id=BEGINNING) as stream:
-            assert [next(stream).content.n for _ in range(3)] == [0, 1, 2]
-            while not secure.sockets:
-                assert stream.get(timeout_s=0.01) is None
-            secure.add(event(3))
-            assert next(stream).content.n == 3
-
-
 def test_an_unknown_certificate_is_refused_at_once(secure: SocketPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "BACKOFF_S", 600.0)  # whoever waits fails
     monkeypatch.setattr(reader, "BACKOFF_S", 600.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,25 +36,6 @@ def session(blocked: ab.Client) -> Any:
     session = blocked.sessions.start(**WHERE, agent_id="acme~echo", prompt="one")
     assert blocked.sessions.ask(session.id, "two", timeout_s=60).status == "answered"
     return session
-
-
-def test_an_async_client_gets_its_reply(proxy: UpgradeProxy, key: str) -> None:
-    async def ask() -> Any:
-        async with ab.AsyncClient(proxy.base_url, credentials=key) as client:
-            session = await client.sessions.start(**WHERE, agent_id="acme~echo", prompt="one")
-            return await client.sessions.ask(session.id, "two", timeout_s=60)
-
-    assert asyncio.run(ask()).status == "answered"
-
-
-def test_a_stream_has_the_events_of_the_list(blocked: ab.Client, session: Any) -> None:
-    persisted = list(blocked.sessions.events(session.id))
-    with blocked.sessions.stream(session.id, from_id=BEGINNING) as stream:
-        assert [stream.get(timeout_s=60) for _ in persisted] == persisted
-    done = [event for event in persisted if event.type == "runtime_done"]
-    assert len(done) < len(persisted)
-    with blocked.sessions.stream(session.id, from_id=BEGINNING, types=["runtime_done"]) as stream:
-        assert [stream.get(timeout_s=60) for _ in done] == done
 
 
 def test_what_the_platform_refuses_is_refused_as_on_a_socket(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -55,18 +54,6 @@ def test_a_list_is_the_same_iterated_counted_framed_and_awaited(client: ab.Clien
             return await LISTS[name](async_client).to_pandas()
 
     pd.testing.assert_frame_equal(asyncio.run(awaited()), frame)
-
-
-def test_a_list_is_the_same_in_arrow(client: ab.Client) -> None:
-    frame, table = client.agents.list().to_pandas(), client.agents.list().to_arrow()
-    assert table.column("id").to_pylist() == frame["id"].tolist()
-    assert table.num_columns == frame.shape[1]
-
-
-def test_a_page_size_of_one_gives_the_same_list(client: ab.Client) -> None:
-    whole = [record.id for record in client.agents.list(sort_by="name")]
-    parts = [client.agents.list(sort_by="name", limit=1, offset=at).first() for at in range(len(whole))]
-    assert [part.id for part in parts if part] == whole
 
 
 def test_a_question_is_answered_streamed_and_recorded(client: ab.Client) -> None:
@@ -191,85 +178,6 @@ def test_many_names_stay_one_path_segment(client: ab.Client) -> None:
     for name in ("ümlaut agent", "50% off?", "a#b", "..", "a.b"):
         made = client.agents.create(f"{name} {uuid.uuid4().hex[:6]}", template="BLANK")
         assert client.agents.get(f"acme~{made.name}").id == made.id
-
-
-def test_agents_are_created_configured_and_versioned(client: ab.Client) -> None:
-    name = f"tutor-{uuid.uuid4().hex[:8]}"
-    agent = client.agents.create(name, template="LLM", description="Explains things.", tags=None)
-    assert client.agents.get(agent.id).name == name
-    version = client.agents.configure_llm(
-        agent.id,
-        system_prompt="Explain it to a ten-year-old.",
-        description="Explains things.",
-        mode="multi-turn",
-        version_number="1.1.0",
-        platform_tools=[],
-    )
-    assert version.id
-    versions = client.agents.versions(agent.id, type="COMMITTED").to_pandas()
-    assert versions["id"].tolist() == [version.id]
-
-
-def test_a_version_is_published_once(client: ab.Client) -> None:
-    agent = client.agents.create(f"published-{uuid.uuid4().hex[:8]}", template="LLM")
-    version = client.agents.configure_llm(agent.id, system_prompt="Be brief.", description="Brief.")
-    assert client.agents.publish(agent.id, version.id).id == version.id
-    with pytest.raises(ab.Conflict, match="already published"):
-        client.agents.publish(agent.id, version.id)
-
-
-def test_no_draft_is_published(client: ab.Client) -> None:
-    made = client.agents.create(f"drafted-{uuid.uuid4().hex[:8]}", template="LLM")
-    client.agents.configure_llm(made, system_prompt="A", description="d", type="EPHEMERAL")
-    drafts = [
-        (agent, draft)
-        for agent in [made, *client.agents.list(owner="acme")]
-        for draft in client.agents.versions(agent, type="EPHEMERAL")
-    ]
-    assert len(drafts) >= 4, "the demo data have some too"
-    for agent, draft in drafts:
-        with pytest.raises(ab.Conflict):
-            client.agents.publish(agent, draft)
-        assert draft in list(client.agents.versions(agent)), "it is as it was"
-
-
-def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
-    workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
-    installed = client.workspaces.install_agent(workspace, "acme~guide")
-    assert [agent.id for agent in client.workspaces.agents(workspace)] == [installed.id]
-    assert client.workspaces.uninstall_agent(installed) == {}
-    assert list(client.workspaces.agents(workspace)) == []
-    with pytest.raises(ab.NotFound):
-        client.workspaces.uninstall_agent(installed)
-
-
-def test_a_credential_is_attached_to_an_agent_and_detached(client: ab.Client) -> None:
-    workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
-    installed = client.workspaces.install_agent(workspace, "acme~helpdesk")
-    attached = client.credentials.attach(installed, "Company chat")
-    assert [row.id for row in client.credentials.of_agent(installed)] == [attached.id]
-    minted = client.credentials.attach(installed, auth_config_id=str(uuid.uuid4()), integration="github", name="bot")
-    assert {row.name for row in client.credentials.of_agent(installed)} == {"Company chat", "bot"}
-    assert client.credentials.detach(installed, minted) == {}
-    assert client.credentials.detach(installed, "Company chat") == {}
-    assert len(client.credentials.of_agent(installed)) == 0
-
-
-def test_one_session_is_read_where_the_platform_offers_it(client: ab.Client) -> None:
-    session = client.sessions.list("acme~support").first()
-    assert session is not None
-    assert client.sessions.get(session).id == session.id
-
-
-def test_eight_threads_share_one_client(client: ab.Client) -> None:
-    counts: list[int] = []
-    threads = [threading.Thread(target=lambda: counts.append(len(list(client.agents.list())))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(counts) == 8
-    assert len(set(counts)) == 1
 
 
 # -- many sessions ---------------------------------------------------------------------

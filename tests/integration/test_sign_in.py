@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 import stat
 import subprocess
 import sys
@@ -231,13 +230,6 @@ def test_an_authorization_that_has_ended_says_to_sign_in(service: Service, sessi
     assert "Sign in again" in str(raised.value)
     session.tokens = whole
     session.store.save(whole)
-
-
-def test_no_token_is_in_a_repr_or_a_pickle(session: OAuthSession) -> None:
-    token = session.authorization().removeprefix("Bearer ")
-    assert token not in repr(session) + repr(session.tokens)
-    with pytest.raises(TypeError):
-        pickle.dumps(session)
 
 
 def test_a_person_streams_by_polling(service: Service, session: OAuthSession, client: ab.Client) -> None:
