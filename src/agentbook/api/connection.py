@@ -30,12 +30,12 @@ from .._masking import hidden, revealed
 from .._text import safe_repr
 from .address import checked_address
 from .auth import ApiKey, Credentials
-from .calls import Call, Reply
+from .calls import Call, decoded
 from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
 from .pagination import AHEAD, Page, Pagination, Passes, Request
 from .policy import RateLimit, RequestFlow, Settings, deadline_exceeded, request_flow, shared_rate_limit, sleep
-from .record import Record, read_value
+from .record import Record
 from .transport import AsyncTransport, Network, SyncTransport
 
 T = TypeVar("T")
@@ -447,8 +447,4 @@ def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: An
     method = method.upper()
     if not (method.isascii() and method.isalpha()):
         raise invalid_argument("request", f"method must be an HTTP method, such as GET or POST, not {method!r}.")
-    return Call(f"{method} {path}", method, path.lstrip("/"), _json, params or {}, json)
-
-
-def _json(reply: Reply) -> Any:
-    return read_value(reply.body) if reply.body else None
+    return Call(f"{method} {path}", method, path.lstrip("/"), decoded, params or {}, json)

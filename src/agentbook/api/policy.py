@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import threading
 import time
 import weakref
@@ -515,15 +514,7 @@ def _request(call: Call[Any], settings: Settings) -> Send:
     else:
         return Send(call.method, call.path, query, headers, body, settings.timeout_s, settings.credentials)
     operation = call.operation.encode("ascii", "backslashreplace").decode()
-    raise invalid_argument(operation, f"{_with_half_character(call)} {HALF_CHARACTER}")
-
-
-def _with_half_character(call: Call[Any]) -> str:
-    """The name of the argument that cannot be encoded."""
-    body = call.body if isinstance(call.body, dict) else {}
-    fields = {"path": call.path, **call.query, **(call.form or {}), **body}
-    halves = (name for name, value in fields.items() if re.search(r"\\ud[89a-f]", ascii(value)))
-    return next(halves, "an argument")
+    raise invalid_argument(operation, f"an argument {HALF_CHARACTER}")
 
 
 def _query_value(value: Any) -> str:

@@ -30,10 +30,9 @@ from ..._masking import Hidden
 from ..._text import safe_repr
 from ..address import checked_address, is_loopback, origin
 from ..auth import refuse_pickle
-from ..calls import Call, Reply
+from ..calls import Call, decoded
 from ..connection import Connection
 from ..errors import AgentbookError, ApiError, DeadlineExceeded, OAuthError, Unauthorized
-from ..record import read_value
 from .token_store import Tokens, TokenStore
 
 APPROVE_WITHIN_S = 300.0
@@ -254,7 +253,7 @@ def stored(base_url: str, *, store: TokenStore | None = None) -> OAuthSession | 
     return None if tokens is None else OAuthSession(tokens, store)
 
 
-class Loopback:
+class Loopback(http.server.ThreadingHTTPServer):
     """A server on a free port of 127.0.0.1, open during a ``with`` block.
 
     Every page in the person's browser and every program on the machine can reach it. So
@@ -269,10 +268,11 @@ class Loopback:
     """
 
     def __init__(self, state: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Visit)
+        self.state = state
         # Only the first answer counts: a browser may load the page again.
-        self._answers: queue.Queue[dict[str, str]] = queue.Queue(maxsize=1)
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._answers, state))
-        self.redirect_uri = f"http://127.0.0.1:{self._server.server_port}{PATH}"
+        self.answers: queue.Queue[dict[str, str]] = queue.Queue(maxsize=1)
+        self.redirect_uri = f"http://127.0.0.1:{self.server_port}{PATH}"
 
     def wait(self, timeout_s: float) -> dict[str, str]:
         """The query parameters with which the browser returned.
@@ -283,7 +283,7 @@ class Loopback:
             If none came within `timeout_s` seconds.
         """
         try:
-            return self._answers.get(timeout=timeout_s)
+            return self.answers.get(timeout=timeout_s)
         except queue.Empty:
             raise DeadlineExceeded(
                 f"sign_in: not approved within {timeout_s:.0f} s. Sign in again, with paste=True if no browser can "
@@ -292,55 +292,45 @@ class Loopback:
             ) from None
 
     def __enter__(self) -> Self:
-        serve = self._server.serve_forever
-        threading.Thread(target=serve, args=(_POLLING_S,), name="agentbook-loopback", daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(_POLLING_S,), name="agentbook-loopback", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.shutdown()
+        self.server_close()
 
 
-def _handler(answers: queue.Queue[dict[str, str]], state: str) -> type[http.server.BaseHTTPRequestHandler]:
-    """A request handler that puts the answer with this state into `answers`."""
+class _Visit(http.server.BaseHTTPRequestHandler):
+    """A request to a `Loopback`, which gets the answer of its sign-in."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        timeout = _IDLE_S  # a connection that sends nothing is closed
+    server: Loopback
+    timeout = _IDLE_S  # a connection that sends nothing is closed
 
-        def do_GET(self) -> None:
-            params = self._answer()
-            if params is None:
-                return self._send(404, "")
-            with contextlib.suppress(queue.Full):
-                answers.put_nowait(params)
-            self._send(200, _PAGE.format(title="Signed in" if "code" in params else "Not signed in"))
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        params = answer_of(parts.query)
+        is_ours = secrets.compare_digest(params.get("state", "").encode(), self.server.state.encode())
+        # A different name for this address belongs to another site (DNS rebinding).
+        is_here = self.headers.get_all("Host") == [f"127.0.0.1:{self.server.server_port}"]
+        if parts.path != PATH or not is_here or not is_ours:
+            return self._send(404, "")
+        with contextlib.suppress(queue.Full):
+            self.server.answers.put_nowait(params)
+        self._send(200, _PAGE.format(title="Signed in" if "code" in params else "Not signed in"))
 
-        def _answer(self) -> dict[str, str] | None:
-            """The query parameters, or None if the request is not the sign-in's."""
-            parts = urlsplit(self.path)
-            port = self.connection.getsockname()[1]
-            # A different name for this address belongs to another site (DNS rebinding).
-            if parts.path != PATH or self.headers.get_all("Host") != [f"127.0.0.1:{port}"]:
-                return None
-            params = answer_of(parts.query)
-            is_ours = secrets.compare_digest(params.get("state", "").encode(), state.encode())
-            return params if is_ours else None
+    def _send(self, status: int, page: str) -> None:
+        body = page.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        self.wfile.write(body)
 
-        def _send(self, status: int, page: str) -> None:
-            body = page.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-            self.send_header("Referrer-Policy", "no-referrer")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Log nothing: the request line holds the code."""
-
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: the request line holds the code."""
 
 
 def answer_of(query: str) -> dict[str, str]:
@@ -389,7 +379,7 @@ class AuthorizationServer:
         }
         # An address may register ten clients an hour ("Limits"). That is too long to
         # wait.
-        call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, wait_for_rate_limit=False)
+        call: Call[Any] = Call("sign_in", "POST", "", decoded, body=body, wait_for_rate_limit=False)
         reply = self.run(self.registration_endpoint, call)
         client_id = reply.get("client_id") if isinstance(reply, dict) else None
         if not isinstance(client_id, str):
@@ -417,7 +407,7 @@ class AuthorizationServer:
 
 def request_tokens(token_endpoint: str, form: Mapping[str, str]) -> dict[str, Any]:
     """Exchange a code or refresh token; returns a reply with an ``access_token``."""
-    call: Call[Any] = Call("sign_in", "POST", "", _json, form=form)
+    call: Call[Any] = Call("sign_in", "POST", "", decoded, form=form)
     reply = run_at(token_endpoint, call)
     if not isinstance(reply, dict) or not isinstance(reply.get("access_token"), str):
         del reply  # may hold other tokens, and a traceback would show them
@@ -507,11 +497,7 @@ def _trusted(address: str, field: str, base_url: str) -> str:
 
 
 def _get_metadata(address: str, run: Run) -> dict[str, Any]:
-    document = run(address, Call("sign_in", "GET", "", _json))
+    document = run(address, Call("sign_in", "GET", "", decoded))
     if not isinstance(document, dict):
         raise AgentbookError(f"sign_in: {address} is not a metadata document.")
     return document
-
-
-def _json(reply: Reply) -> Any:
-    return read_value(reply.body)
