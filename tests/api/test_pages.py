@@ -65,15 +65,6 @@ def numbers(listing: Any) -> list[int]:
     return [item.n for item in listing]
 
 
-def test_len_bool_first_and_a_short_iteration_share_one_request() -> None:
-    platform = Platform(3)
-    listing = sync_client(platform).agents.list()
-    assert platform.queries == []  # lazy
-    assert (len(listing), bool(listing), listing.first().n, numbers(listing)) == (3, True, 0, [0, 1, 2])  # type: ignore[union-attr]
-    assert len(platform.queries) == 1
-    assert platform.queries[0] == {"limit": "1000"}
-
-
 @pytest.mark.parametrize("item_id", ["", None, 7], ids=["empty", "null", "number"])
 def test_a_row_without_an_id_is_a_row(item_id: Any) -> None:
     platform = Platform(25, cap=10)
@@ -116,23 +107,6 @@ def test_every_item_comes_once_and_in_order(
         return [item.n async for item in listing(async_client(platform))]
 
     assert asyncio.run(awaited()) == expected
-
-
-def test_newest_first_pages_by_offset() -> None:
-    assert numbers(sync_client(Platform(7, cap=3)).sessions.events("s", sort_by="-id")) == [6, 5, 4, 3, 2, 1, 0]
-
-
-def test_events_that_are_added_while_reading_are_read_and_shift_nothing() -> None:
-    platform = Platform(10, cap=4)
-
-    def growing(request: httpx.Request) -> httpx.Response:
-        response = platform(request)
-        if len(platform.queries) < 3:
-            n = len(platform.items)
-            platform.items.append({"id": f"0199a0b2-0000-7000-8000-{n:012x}", "n": n})
-        return response
-
-    assert numbers(sync_client(growing).sessions.events("s")) == list(range(12))
 
 
 def test_as_many_pages_are_fetched_ahead_as_were_used() -> None:

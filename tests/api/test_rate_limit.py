@@ -1,10 +1,30 @@
+"""The rate limit of a credential: its rules, and many calls on a simulated clock."""
+
 from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 import agentbook as ab
+from agentbook.api.calls import Reply
+from agentbook.api.endpoints import me, sessions
 from agentbook.api.error_replies import from_reply, retry_after_s
-from agentbook.api.policy import MAX_WAIT_S, MIN_WAIT_S, PROBE_POLL_S, WINDOW_S, RateLimit, shared_rate_limit
+from agentbook.api.policy import (
+    MAX_WAIT_S,
+    MIN_WAIT_S,
+    PROBE_POLL_S,
+    WINDOW_S,
+    RateLimit,
+    Settings,
+    Sleep,
+    request_flow,
+    shared_rate_limit,
+)
 
 DATE = "Sat, 21 Nov 2026 10:00:{:02d} GMT"
 
@@ -97,3 +117,86 @@ def test_a_credential_has_one_gate_in_the_process() -> None:
     assert shared_rate_limit("https://h/v1", "key:a", clock) is rate_limit
     assert shared_rate_limit("https://h/v1", "key:b", clock) is not rate_limit
     assert shared_rate_limit("http://other/v1", "key:a", clock) is not rate_limit
+
+
+# -- many calls ------------------------------------------------------------------------
+
+
+class Simulation:
+    """Many calls with one rate limit: `allotment` requests a minute."""
+
+    def __init__(self, allotment: int, latency_s: float = 0.05) -> None:
+        self.now = 17.0  # somewhere within a minute
+        self.rate_limit = RateLimit(lambda: self.now)
+        self.allotment = allotment
+        self.latency_s = latency_s
+        self.counts: dict[int, int] = {}
+        self.sent: list[float] = []
+        self.closed_sends = 0
+        self.refused: list[float] = []
+        self.settings = Settings(
+            "https://h/v1", None, self.rate_limit, 30.0, 100_000.0, lambda: self.now, lambda: self.now, random.Random(0)
+        )
+
+    def answer(self, at: float) -> Any:
+        minute = int(at // 60)
+        self.counts[minute] = self.counts.get(minute, 0) + 1
+        date = datetime.fromtimestamp(at, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+        if self.counts[minute] <= self.allotment:
+            return Reply(200, {"date": date}, b"{}")
+        self.refused.append(at)
+        return Reply(
+            429, {"date": date}, b'{"message": "This user has exceeded an allotted request count. Try again later."}'
+        )
+
+    def run(self, calls: list[Any], workers: int) -> None:
+        todo, order = iter(calls), itertools.count()
+        queue: list[tuple[float, int, Any, Any]] = []
+
+        def begin(at: float) -> None:
+            call = next(todo, None)
+            if call is not None:
+                steps = request_flow(call, self.settings, lambda: iter(()))  # type: ignore[arg-type,return-value]
+                heapq.heappush(queue, (at, next(order), steps, None))
+
+        for _ in range(workers):
+            begin(self.now)
+        while queue:
+            self.now, _, steps, outcome = heapq.heappop(queue)
+            if callable(outcome):
+                outcome = outcome()
+            try:
+                step = steps.send(outcome)
+            except StopIteration:
+                begin(self.now)
+                continue
+            if isinstance(step, Sleep):
+                heapq.heappush(queue, (self.now + step.seconds, next(order), steps, None))
+            else:
+                self.sent.append(self.now)
+                self.closed_sends += self.rate_limit.closed
+                reply = self.answer(self.now)
+                heapq.heappush(queue, (self.now + self.latency_s, next(order), steps, reply))
+
+
+def test_while_it_is_closed_only_probes_are_sent() -> None:
+    world = Simulation(allotment=100)
+    world.run([me.get() for _ in range(450)], workers=16)
+    assert len(world.sent) - len(world.refused) == 450
+    # One after each minute that was used up.
+    assert world.closed_sends <= len({int(at // 60) for at in world.sent})
+
+
+def test_a_shared_window_costs_little_more_than_it_must() -> None:
+    world = Simulation(allotment=300)
+    began = world.now
+    world.run([me.get() for _ in range(2000)], workers=16)
+    ideal_s = (2000 / 300 - 1) * 60  # the first window's worth goes out at once
+    assert (world.now - began) <= 1.1 * ideal_s
+    assert len(world.refused) <= 0.06 * 2000
+
+
+def test_writes_wait_too_and_are_sent_once() -> None:
+    world = Simulation(allotment=5)
+    world.run([sessions.send("s", str(n)) for n in range(12)], workers=4)
+    assert len(world.sent) - len(world.refused) == 12

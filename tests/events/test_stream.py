@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import pickle
 import threading
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.events import reader
+from agentbook.events.reader import StreamEvent
+from agentbook.events.stream import Buffer
 from support.fake_platform.core import START_MS
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.streams import connected, next_events, numbers
@@ -298,3 +302,78 @@ def test_a_frame_that_a_lenient_encoder_wrote_arrives_at_once(platform: SocketPl
             platform.call(platform.broadcast(event(n, content={"n": n, "odd": odd})))
             [arrived] = next_events(stream, 1)
             assert arrived.content.odd == (None if isinstance(odd, float) else "half an emoji ?")
+
+
+# -- drafts say that they are drafts, and can be left out ------------------------------
+
+
+# A draft may have the type of a reply.
+DRAFT = {"id": "draft-5-t", "type": "runtime_done", "content": {"text": "Sev"}, "task_id": "t"}
+REPLY = event(1, type="runtime_done", content={"text": "Seven."})
+
+
+def test_a_draft_is_marked(platform: SocketPlatform, client: Any) -> None:
+    platform.add(event(0))
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
+        next_events(stream, 1)
+        while not platform.sockets:
+            assert stream.get(timeout_s=0.005) is None
+        platform.call(platform.broadcast(DRAFT))
+        platform.add(REPLY)
+        draft, reply = next_events(stream, 2, drafts=True)
+    assert [(item.draft, item["draft"], item.get("draft")) for item in (draft, reply)] == [(True,) * 3, (False,) * 3]
+    assert (draft, reply) == (DRAFT, REPLY), "the mark is not part of the event"
+
+
+def test_a_stream_without_drafts(platform: SocketPlatform, client: Any) -> None:
+    platform.sends_drafts = True
+    platform.add(event(0))
+    with client.sessions.stream("s", from_id=reader.BEGINNING, types=["note", "runtime_draft"], drafts=False) as stream:
+        items = [stream.get(timeout_s=60)]
+        while not platform.sockets:
+            assert stream.get(timeout_s=0.005) is None
+        platform.add(event(1), event(2))
+        items += [stream.get(timeout_s=60) for _ in range(2)]
+    assert items == [event(0), event(1), event(2)]
+
+
+def test_the_mark_is_not_stored() -> None:
+    draft = StreamEvent(DRAFT)
+    assert json.loads(json.dumps(draft)) == DRAFT
+    assert pickle.loads(pickle.dumps(draft)).draft
+    assert "draft" not in draft
+    with pytest.raises(KeyError):
+        draft["drafts"]
+    assert StreamEvent(REPLY, draft="the platform's own")["draft"] == "the platform's own"
+
+
+# -- the buffer between the toolkit's loop and whoever reads a stream ------------------
+
+
+def test_a_reader_that_is_woken_for_nothing_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several threads may read one stream: all are woken, and one gets the event."""
+    buffer: Buffer[str] = Buffer(10)
+    woken = 0
+
+    def wake_early(_condition: threading.Condition, timeout: float | None = None) -> bool:
+        nonlocal woken
+        woken += 1
+        if woken == 100:
+            buffer.try_put("event")
+        return True
+
+    monkeypatch.setattr(threading.Condition, "wait", wake_early)
+    assert buffer.get(timeout_s=10.0) == "event"
+
+
+def test_a_reader_waits_no_longer_than_it_said() -> None:
+    with pytest.raises(TimeoutError):
+        Buffer[str](10).get(timeout_s=0.01)
+
+
+def test_a_full_buffer_takes_nothing_and_a_closed_one_drops() -> None:
+    buffer: Buffer[str] = Buffer(1)
+    assert [buffer.try_put("a"), buffer.try_put("b")] == [True, False]
+    buffer.close()
+    assert buffer.try_put("c")
+    assert buffer.get() == "a"

@@ -75,12 +75,6 @@ def test_an_honest_agent_calls_tools_in_many_rounds(model: Model) -> None:
     assert model.ask(model.session(), *[ROUND] * 20, text("Done.")) == "Done."
 
 
-def test_too_many_tools_at_once_exceed_the_fan_out_limit(model: Model) -> None:
-    session = model.session()
-    with pytest.raises(ab.ExecutionLimit, match="exceeded tool fan-out limit for this task"):
-        model.ask(session, calls(*[("now", "{}")] * 1_200))
-
-
 def test_the_model_hears_of_a_tool_call_that_is_too_long(model: Model) -> None:
     call = {"index": 0, "id": "a", "function": {"name": "calculator", "arguments": "1" * 600_000}}
     chunk = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
