@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.api.address import is_loopback, origin
+from agentbook.api.address import is_loopback
 from agentbook.api.oauth.sign_in import sign_in
 
 USES: dict[str, Callable[..., Any]] = {
@@ -106,10 +106,3 @@ def test_the_other_client_is_allowed_what_this_one_is() -> None:
 )
 def test_loopback_addresses(address: str, loopback: bool) -> None:
     assert is_loopback(address) is loopback
-
-
-@pytest.mark.parametrize(
-    "address", ["https://h\\@evil/v1", "https://u@h/v1", "https://h:x/v1", "https://h\n/v1", "/v1", "https://ü/v1"]
-)
-def test_an_address_that_programs_read_differently_has_no_origin(address: str) -> None:
-    assert origin(address) is None

@@ -35,13 +35,6 @@ def test_a_client_shows_what_the_manual_names(kind: type[ab.Client | ab.AsyncCli
     assert set(shown) <= words
 
 
-def test_a_closed_client_says_so() -> None:
-    client = ab.Client("http://127.0.0.1:9/v1")
-    client.close()
-    with pytest.raises(ab.AgentbookError, match="closed"):
-        client.me.get()
-
-
 def test_an_interrupt_ends_a_request_at_once(platform: RawPlatform) -> None:
     platform.reply = b""  # none comes
 

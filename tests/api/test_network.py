@@ -99,15 +99,6 @@ def test_a_name_that_is_looked_up_for_long_does_not_outlast_the_deadline(monkeyp
     answered.set()
 
 
-def test_a_name_without_an_address_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    resolve_to(monkeypatch, ("127.0.0.1", 9), ("127.0.0.1", 9))
-    with (
-        ab.Client(f"http://{NAME}/v1", allow_http=True, deadline_s=0.3) as client,
-        pytest.raises(ab.ConnectionFailed, match=r"Connect(Error|Timeout)"),
-    ):
-        client.me.get()
-
-
 # -- proxies ---------------------------------------------------------------------------
 
 

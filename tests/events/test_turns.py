@@ -149,25 +149,6 @@ def test_a_whole_draft_text_replaces_the_last() -> None:
     assert log.turns[0].draft == "Seven"
 
 
-@pytest.mark.parametrize(
-    "strange",
-    [
-        {},
-        {"id": None},
-        {"id": 7, "content": 3},
-        {"id": event_id(0, 9), "content": None},
-        {"id": event_id(0, 9), "content": [1, {"x": []}], "author": "me"},
-        {"id": event_id(0, 9), "type": "runtime_done", "content": "plain text", "created_at": "soon"},
-        {"id": event_id(0, 9), "type": "message", "author": {"type": None}},
-    ],
-)
-def test_strange_events_never_raise(strange: dict[str, Any]) -> None:
-    log = TurnLog("s")
-    log.feed(question(1, "a"))
-    log.feed(strange)
-    assert repr(log.turns[0]).startswith("Turn(")
-
-
 PARTS = [{"type": "output_text", "text": "See:"}, {"type": "text", "text": {"value": "B"}}, "C"]
 
 

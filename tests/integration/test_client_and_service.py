@@ -183,14 +183,6 @@ def test_many_names_stay_one_path_segment(client: ab.Client) -> None:
 # -- many sessions ---------------------------------------------------------------------
 
 
-def test_many_sessions_load_into_one_frame(client: ab.Client) -> None:
-    sessions = list(client.sessions.list("acme~support", limit=30))
-    events = ab.load_events(client, sessions)
-    one_by_one = [[event.id for event in client.sessions.events(session)] for session in sessions]
-    assert events["id"].tolist() == [event_id for ids in one_by_one for event_id in ids]
-    assert events["session_id"].drop_duplicates().tolist() == [session.id for session in sessions]
-
-
 def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_kept(client: ab.Client) -> None:
     good = [session.id for session in client.sessions.list("acme~support", limit=3)]
     gone = str(uuid.uuid4())
@@ -203,17 +195,3 @@ def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_kept(client: ab.
     assert gone in frame.attrs["agentbook"]["failed_sessions"]
     with pytest.raises(ab.PartialLoad):
         raised.value.resume()
-
-
-def test_no_secret_is_in_a_frame_of_credentials(client: ab.Client) -> None:
-    listing = client.credentials.list("acme")
-    frame = listing.to_pandas()
-    text = frame.to_csv()
-    secrets = [
-        value
-        for record in listing
-        for name, value in (record["params"] or {}).items()
-        if isinstance(value, str) and any(word in name for word in ("token", "secret", "password", "key"))
-    ]
-    assert secrets
-    assert not [secret for secret in secrets if secret in text or secret in repr(list(listing))]

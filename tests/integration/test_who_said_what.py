@@ -89,16 +89,6 @@ def test_a_session_of_another_agent_and_key_names_both(panel: ab.ChatPanel, thei
     assert ab.Conversation.from_json(panel.conversation.to_json()).to_markdown() == texts(panel)["md"]
 
 
-def test_it_is_read_only_at_once(panel: ab.ChatPanel, theirs: str) -> None:
-    panel.open_session(theirs)
-    page = PagePerson(panel)
-    assert panel.conversation.read_only
-    assert page.composer["closed"]
-    assert "test" in page.status[0]
-    panel.new_session()
-    assert not PagePerson(panel).composer["closed"]
-
-
 def test_messages_go_to_the_sessions_agent_and_afterwards_to_the_panels_own(
     client: ab.Client, colleague: ab.Client, panel: ab.ChatPanel
 ) -> None:

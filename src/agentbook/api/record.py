@@ -195,8 +195,8 @@ def _wrap_first(name: str) -> Callable[..., Any]:
     """A method of a dict that returns values."""
 
     def method(self: ItemRecord, *arguments: Any) -> Any:
-        object.__setattr__(self, "__class__", Record)
         self._wrap()
+        object.__setattr__(self, "__class__", Record)
         return getattr(self, name)(*arguments)
 
     return method
