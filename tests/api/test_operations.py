@@ -37,62 +37,43 @@ components:
     Configure: {properties: {system_prompt: {}, description: {}, tools: {}, acme_tools: {}, mode: {}}}
 """
 
-# name -> (what to call on a client, method, target, body)
-OPERATIONS: dict[str, tuple[Callable[[Any], Any], str, str, str | None]] = {
-    "me.get": (lambda c: c.me.get(), "GET", "me", None),
-    "agents.get": (lambda c: c.agents.get("acme~my/agent"), "GET", "agents/acme~my%2Fagent", None),
-    "agents.get dots": (lambda c: c.agents.get(".."), "GET", "agents/%2E%2E", None),
-    "agents.get record": (lambda c: c.agents.get({"id": "0190"}), "GET", "agents/0190", None),
-    "agents.get unicode": (lambda c: c.agents.get("ümlaut ?#"), "GET", "agents/%C3%BCmlaut%20%3F%23", None),
+# name -> (what to call on a client, the method, target and body that are sent)
+OPERATIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "me.get": (lambda c: c.me.get(), "GET me"),
+    "agents.get": (lambda c: c.agents.get("acme~my/agent"), "GET agents/acme~my%2Fagent"),
+    "agents.get dots": (lambda c: c.agents.get(".."), "GET agents/%2E%2E"),
+    "agents.get record": (lambda c: c.agents.get({"id": "0190"}), "GET agents/0190"),
+    "agents.get unicode": (lambda c: c.agents.get("ümlaut ?#"), "GET agents/%C3%BCmlaut%20%3F%23"),
     "agents.create": (
         lambda c: c.agents.create("a", tags=("x",), category=None),
-        "POST",
-        "agents",
-        '{"name":"a","category":null,"tags":["x"]}',
+        'POST agents {"name":"a","category":null,"tags":["x"]}',
     ),
     "agents.update": (
         lambda c: c.agents.update("a", is_pinned=True, tags=None, category=UNSET),
-        "PATCH",
-        "agents/a",
-        '{"is_pinned":true,"tags":null}',
+        'PATCH agents/a {"is_pinned":true,"tags":null}',
     ),
     "agents.configure_llm": (
         lambda c: c.agents.configure_llm("a", system_prompt="s", description="d", platform_tools=["search"]),
-        "POST",
-        "agents/a/configure-llm",
-        '{"system_prompt":"s","description":"d","tools":[],"acme_tools":["search"]}',
+        'POST agents/a/configure-llm {"system_prompt":"s","description":"d","tools":[],"acme_tools":["search"]}',
     ),
-    "skills.create": (lambda c: c.skills.create("acme", "sql"), "POST", "accounts/acme/skills", '{"name":"sql"}'),
-    "workspaces.create": (lambda c: c.workspaces.create("w"), "POST", "workspaces", '{"name":"w"}'),
-    "workspaces.uninstall_agent": (
-        lambda c: c.workspaces.uninstall_agent("0190"),
-        "DELETE",
-        "workspace_agents/0190",
-        None,
-    ),
+    "skills.create": (lambda c: c.skills.create("acme", "sql"), 'POST accounts/acme/skills {"name":"sql"}'),
+    "workspaces.create": (lambda c: c.workspaces.create("w"), 'POST workspaces {"name":"w"}'),
+    "workspaces.uninstall_agent": (lambda c: c.workspaces.uninstall_agent("0190"), "DELETE workspace_agents/0190"),
     "sessions.start": (
         lambda c: c.sessions.start("acme~w", agent_id="0190", prompt="Hi"),
-        "POST",
-        "workspaces/acme~w/sessions",
-        '{"session_type":"chat","agent_id":"0190","initial_prompt":"Hi"}',
+        'POST workspaces/acme~w/sessions {"session_type":"chat","agent_id":"0190","initial_prompt":"Hi"}',
     ),
     "sessions.send": (
         lambda c: c.sessions.send("0190", "Hi"),
-        "POST",
-        "sessions/0190/events",
-        '{"content":"Hi","mode":"text"}',
+        'POST sessions/0190/events {"content":"Hi","mode":"text"}',
     ),
     "sessions.send options": (
         lambda c: c.sessions.send("0190", "Hi", mode="markdown", agent_id={"id": "0191"}),
-        "POST",
-        "sessions/0190/events",
-        '{"content":"Hi","mode":"markdown","agent_id":"0191"}',
+        'POST sessions/0190/events {"content":"Hi","mode":"markdown","agent_id":"0191"}',
     ),
     "request": (
         lambda c: c.request("post", "/x", params={"a": True, "b": None}, json={"c": [1]}),
-        "POST",
-        "x?a=true",
-        '{"c":[1]}',
+        'POST x?a=true {"c":[1]}',
     ),
 }
 # name -> (what to list, target of the first page)
@@ -160,15 +141,15 @@ def both(act: Callable[[Any], Any], awaited: Callable[[Any], Any]) -> tuple[Wire
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_sends_the_same_bytes_from_both_clients(name: str) -> None:
-    act, method, target, body = OPERATIONS[name]
+    act, sent = OPERATIONS[name]
     sync_wire, async_wire, result, awaited = both(act, act)
     assert sync_wire.requests == async_wire.requests
     assert result == awaited
     [(sent_method, sent_target, headers, sent_body)] = sync_wire.requests
-    assert (sent_method, sent_target, sent_body or None) == (method, f"/v1/{target}", body)
+    assert f"{sent_method} {sent_target} {sent_body}".replace("/v1/", "", 1).strip() == sent
     assert ("accept", "application/json") in headers
     assert ("authorization", ab.ApiKey(KEY).authorization()) in headers
-    assert (("content-type", "application/json") in headers) is (body is not None)
+    assert (("content-type", "application/json") in headers) is bool(sent_body)
 
 
 @pytest.mark.parametrize("name", LISTS)

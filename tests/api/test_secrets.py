@@ -119,6 +119,24 @@ CREDENTIALS: dict[str, Callable[[str], Any]] = {
 STATUSES = ["200", "301", "400", "401", "403", "404", "409", "413", "422", "429", "500", "503", "garbage"]
 
 
+def error_of(
+    base_url: str, method: str, path: str, *, awaited: bool = False, callers: bool = False, **options: Any
+) -> ab.AgentbookError:
+    """The error of a request, by connections of our own or by a caller's client."""
+
+    def ask() -> None:
+        with httpx.Client(trust_env=False) as http:
+            ab.Client(base_url, http_client=http if callers else None, **options).request(method, path)
+
+    async def ask_async() -> None:
+        async with httpx.AsyncClient(trust_env=False) as http:
+            await ab.AsyncClient(base_url, http_client=http if callers else None, **options).request(method, path)
+
+    with pytest.raises(ab.AgentbookError) as raised:
+        asyncio.run(ask_async()) if awaited else ask()
+    return raised.value
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("kind", CREDENTIALS)
@@ -126,47 +144,20 @@ def test_a_credential_that_the_platform_repeats_is_shown_nowhere(
     echo: str, kind: str, status: str, method: str
 ) -> None:
     key = f"of-{status}:{SECRET}"  # a reply of 429 stops the requests of its key for a minute
-    credentials = CREDENTIALS[kind](key)
-    with (
-        ab.Client(echo, credentials=credentials, deadline_s=0.4) as client,
-        pytest.raises(ab.AgentbookError) as raised,
-    ):
-        client.request(method, status)
-    assert_hidden(raised.value, SECRET, key, TOKEN)
-
-    async def awaited() -> BaseException:
-        async with ab.AsyncClient(echo, credentials=credentials, deadline_s=0.4) as async_client:
-            with pytest.raises(ab.AgentbookError) as failed:
-                await async_client.request(method, status)
-        return failed.value
-
-    if kind == "basic":
-        assert_hidden(asyncio.run(awaited()), SECRET, key)
+    for awaited in (False, True) if kind == "basic" else (False,):
+        error = error_of(echo, method, status, awaited=awaited, credentials=CREDENTIALS[kind](key), deadline_s=0.4)
+        assert_hidden(error, SECRET, key, TOKEN)
 
 
+@pytest.mark.parametrize("awaited", [False, True])
 def test_a_credential_in_a_reply_that_is_not_read_to_its_end_is_shown_nowhere(
-    echo: str, monkeypatch: pytest.MonkeyPatch
+    echo: str, awaited: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a caller's own client, which keeps the text of the status line."""
     monkeypatch.setattr(transport, "MAX_BODY_BYTES", 10)
-    with (
-        httpx.Client(trust_env=False) as http,
-        ab.Client(echo, credentials=KEY, http_client=http) as client,
-        pytest.raises(ab.AgentbookError, match="larger than") as raised,
-    ):
-        client.request("GET", "200")
-    assert_hidden(raised.value, SECRET, KEY)
-
-    async def awaited() -> BaseException:
-        async with (
-            httpx.AsyncClient(trust_env=False) as async_http,
-            ab.AsyncClient(echo, credentials=KEY, http_client=async_http) as async_client,
-        ):
-            with pytest.raises(ab.AgentbookError, match="larger than") as failed:
-                await async_client.request("GET", "200")
-        return failed.value
-
-    assert_hidden(asyncio.run(awaited()), SECRET, KEY)
+    error = error_of(echo, "GET", "200", awaited=awaited, callers=True, credentials=KEY)
+    assert "larger than" in str(error)
+    assert_hidden(error, SECRET, KEY)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\nx: y", "\x00", "\r"])
@@ -178,12 +169,9 @@ def test_a_header_with_a_line_break_is_neither_sent_nor_shown(echo: str, method:
         def authorization(self) -> str:
             return super().authorization() + end
 
-    with (
-        ab.Client(echo, credentials=Credentials(TOKEN), deadline_s=0.4) as client,
-        pytest.raises(ab.AgentbookError, match="line break") as raised,
-    ):
-        client.request(method, "200")
-    assert_hidden(raised.value, TOKEN)
+    error = error_of(echo, method, "200", credentials=Credentials(TOKEN), deadline_s=0.4)
+    assert "line break" in str(error)
+    assert_hidden(error, TOKEN)
 
 
 @pytest.mark.parametrize(("step", "callers"), [("send", False), ("recv", False), ("send", True), ("recv", True)])
@@ -288,15 +276,8 @@ def test_the_password_of_a_proxy_is_shown_nowhere(make: Callable[..., Any]) -> N
 
 def test_httpx_logs_no_status_line_of_the_platform(echo: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with ab.Client(echo, credentials=KEY) as client, pytest.raises(ab.NotFound):
-        client.request("GET", "404")
-
-    async def awaited() -> None:
-        async with ab.AsyncClient(echo, credentials=KEY) as async_client:
-            with pytest.raises(ab.NotFound):
-                await async_client.request("GET", "404")
-
-    asyncio.run(awaited())
+    for awaited in (False, True):
+        assert isinstance(error_of(echo, "GET", "404", awaited=awaited, credentials=KEY), ab.NotFound)
     assert len(caplog.records) == 2
     assert SECRET not in caplog.text
 
