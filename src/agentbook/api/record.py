@@ -202,7 +202,8 @@ def _wrap_first(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in "__getitem__ get items values copy pop popitem setdefault __or__ __reduce_ex__".split():
+_READS = ("__getitem__", "get", "items", "values", "copy", "pop", "popitem", "setdefault", "__or__", "__reduce_ex__")
+for _name in _READS:
     setattr(ItemRecord, _name, _wrap_first(_name))
 
 
