@@ -39,6 +39,15 @@ def test_verdicts_are_compared_with_what_most_people_said() -> None:
     assert calibration == Calibration(right_passes=1, wrong_passes=1, right_failures=1, wrong_failures=1)
 
 
+def test_scores_of_sessions_are_compared_with_labels_of_sessions() -> None:
+    scores = scored([True, False, True]).drop(columns="message_id")
+    of_sessions = said([True, False, False]).assign(message_id=None)
+    labels = pd.concat([of_sessions, said([False, True, True], "tim"), said([False, True, True], "zoe")])
+    assert ab.calibration(scores, labels) == Calibration(1, 1, 1, 0)
+    with pytest.raises(ValueError, match="sessions"):
+        ab.calibration(scores, said([True, False, True]))
+
+
 def test_halves_are_of_sessions_and_stay_as_more_are_labelled() -> None:
     good = [n % 3 > 0 for n in range(90)]
     scores, labels = scored(good, per_session=3), said(good)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import pytest
 import agentbook as ab
 from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.checks import read_checks
-from agentbook.evaluation.model import Reply, Step
-from agentbook.evaluation.score import READ, _within_bound
+from agentbook.evaluation.judge import render_message
+from agentbook.evaluation.model import READ, Reply, Step, readable
 from service.process import Service
 
 CHECKS: dict[str, Any] = {
@@ -101,6 +102,15 @@ def test_a_session_is_judged_by_its_last_reply_and_all_its_steps() -> None:
     a, b = ab.compare_groups(scored[scored["session_id"].isin(["s0", "s1"])], by="session_id", metric="polite",
                              unit="sessions").loc[0, ["a", "b"]]  # fmt: skip
     assert (a, b) == (1.0, 0.0)
+    sessions = pd.DataFrame({"id": ["s1", "s0"], "name": ["one", "two"]})
+    assert ab.with_scores(sessions, scores)["polite"].tolist() == [False, True]
+    with pytest.raises(ValueError, match="sessions"):
+        ab.with_scores(sessions, ab.score(table, ["please"]))
+    # A conversation of one question that nobody answered, and one of a key alone.
+    alone = ab.score(turns(1).assign(status="unanswered", reply=None), {"polite": "please"}, unit="session")
+    assert alone[["turns", "turns_read"]].values.tolist() == [[1, 0]]
+    assert alone["passed"].isna().all()
+    assert ab.with_scores(table[table["session_id"] == "s0"], alone.assign(session_id="s0"))["polite"].isna().all()
 
 
 @pytest.mark.parametrize("criterion", [ab.checks.GOAL_REACHED, ab.checks.FORGOT, ab.checks.GAVE_UP])
@@ -112,13 +122,16 @@ def test_a_criterion_of_conversations_is_refused_for_turns(criterion: str) -> No
 
 
 def test_a_long_conversation_is_judged_by_its_ends_and_its_failures() -> None:
-    said = [Reply(f"{n} " * 5000, prompt=f"Question {n}") for n in range(20)]
-    read = _within_bound(said, [n == 9 for n in range(20)])
+    said = [Reply(f"{n} " * 5000, prompt=f"Question {n}", failed=n == 9) for n in range(20)]
+    read = readable(said)
     assert len(read) < 20
     assert {"Question 0", "Question 9", "Question 19"} <= {turn.prompt for turn in read}
-    assert _within_bound(said[:2], [False, False]) == said[:2]
-    [one] = _within_bound([Reply("x" * 1_000_000, prompt="Hi")], [False])
+    assert readable(said[:2]) == said[:2]
+    [one] = readable([Reply("x" * 1_000_000, prompt="Hi")])
     assert len(one.text) == READ
+    for prompt in (None, "{{ output }}"):  # a lab's judge is shown the same
+        message = render_message("It is solved.", replace(said[-1], turns=said), prompt)
+        assert [n for n in range(20) if f"Question {n}\n" in message] == [int(turn.prompt[9:]) for turn in read]
 
 
 def test_scores_are_columns_of_the_turns() -> None:
@@ -275,6 +288,15 @@ def test_a_judge_of_a_turn_reads_the_turns_before_it(client: ab.Client, tmp_path
         (message,) = [each for each in said if "<question>\nQuestion 4\n" in each]
         assert re.findall(r"(Question \d|Please.*)$", message, re.M)[: len(asked)] == asked
         (tmp_path / "judged.jsonl").unlink()
+
+
+def test_a_judge_without_a_verdict_leaves_a_long_session_undecided(client: ab.Client) -> None:
+    said = turns(3).assign(session_id="long", turn=[1, 2, 3], status="answered", reply="word " * 10_000)
+    rubric = {"goal": ab.checks.rubric(ab.checks.GOAL_REACHED, "echo", prompt="Undecided. {{ output }}")}
+    [row] = ab.score(said, rubric, unit="session", client=client, workspace="acme~playground").to_dict("records")
+    assert pd.isna([row["passed"], row["score"]]).all()
+    assert row["reason"]
+    assert (row["turns"], row["turns_read"]) == (3, 1)
 
 
 def test_an_agent_of_the_platform_names_topics(client: ab.Client) -> None:

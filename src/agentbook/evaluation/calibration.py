@@ -155,7 +155,7 @@ def calibration(
     Parameters
     ----------
     scores : DataFrame
-        From `score`.
+        From `score`. Those of sessions are compared with labels of sessions.
     labels : DataFrame, path or Store
         As for `with_labels`; of several raters, what most of them said counts.
     check : str, optional
@@ -178,7 +178,7 @@ def calibration(
     Raises
     ------
     ValueError
-        If there is no such check or question, or no turn has a verdict and a label.
+        If there is no such check or question, or nothing has a verdict and a label.
 
     Notes
     -----
@@ -198,18 +198,23 @@ def calibration(
     from ..frames.tabular import frame_of
 
     table = frame_of(scores, caller="calibration")
-    require(table, "session_id", "message_id", "check", "passed", caller="calibration")
+    require(table, "session_id", "check", "passed", caller="calibration")
+    table = table.assign(message_id=table.get("message_id"))  # those of sessions have none
     table = table[table["check"] == _only(check, table["check"], "check")]
     found = labels_of(labels, "calibration")
     found = found[found["kind"] == BOOL]
     found = found[found["question"] == _only(question, found["question"], "yes-or-no question")]
     said = table["message_id"].map(verdicts(found)).fillna(table["session_id"].map(verdicts(found)))
+    if "message_id" not in scores:
+        found = found[found["message_id"].isna()]
     of_sessions = table["session_id"].map(verdicts(found.assign(target=found["session_id"])))
     said = said.where(table["message_id"].notna(), of_sessions)  # a lab knows the session alone
     pairs = table.assign(good=said == YES)[said.notna() & table["passed"].notna()]
     pairs = pairs[[is_in(split, session, seed) for session in pairs["session_id"]]]
     if pairs.empty:
-        raise ValueError("No turn has both a verdict and a label: label turns that were scored, or more of them.")
+        raise ValueError(
+            "Nothing has both a verdict and a label: label the turns or sessions that were scored, or more of them."
+        )
     return calibrate(zip(pairs["passed"].astype(bool), pairs["good"], strict=True))
 
 

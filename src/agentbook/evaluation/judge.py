@@ -15,7 +15,7 @@ from typing import Any
 from .._text import clip
 from ..api.errors import AgentbookError
 from .check import Check
-from .model import Grade, Reply, Services, Undecided, transcript
+from .model import Grade, Reply, Services, Undecided, readable, transcript
 from .template import fill
 
 PROMPT = """You are grading what an agent replied by one criterion. What people asked stands between <question> and \
@@ -75,7 +75,7 @@ def render_message(rubric: str, reply: Reply, prompt: str | None = None) -> str:
     True
     """
     if prompt is None:
-        turns = [*reply.before, *(reply.turns or [reply])]
+        turns = readable([*reply.before, *(reply.turns or [reply])])
         parts = [
             marked(name, text)
             for turn in turns
@@ -84,7 +84,7 @@ def render_message(rubric: str, reply: Reply, prompt: str | None = None) -> str:
         ]
         return fill(PROMPT, {"output": "\n\n".join(parts), "rubric": rubric})
     # Columns may have these names, too: a data set with an old reply, for example.
-    data = {**reply.values, "input": reply.prompt, "output": transcript(reply.turns) or reply.text}
+    data = {**reply.values, "input": reply.prompt, "output": transcript(readable(reply.turns)) or reply.text}
     return fill(prompt, {**{name: escape_marks(value) for name, value in data.items()}, "rubric": rubric})
 
 

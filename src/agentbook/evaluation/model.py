@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from .._text import thought
 
+READ = 60_000  # characters of a conversation that its judge reads
+
 
 class Undecided(ValueError):
     """A check without an outcome, such as a judge whose answer says nothing."""
@@ -46,6 +48,8 @@ class Reply:
         Why the model stopped writing, such as ``"length"``; None if it is not known.
     before : sequence of Reply
         What came before in the session, which a judge reads too.
+    failed : bool
+        Whether the turn failed, so that the text says why there is no reply.
     """
 
     text: str
@@ -59,12 +63,35 @@ class Reply:
     session_id: str | None = None
     finish_reason: str | None = None
     before: Sequence[Reply] = ()
+    failed: bool = False
 
     @property
     def folded(self) -> Reply:
         """The reply, and all of a conversation, without what the model only thought."""
         turns, before = ([each.folded for each in part] for part in (self.turns, self.before))
         return replace(self, text=thought(self.text)[1], turns=turns, before=before)
+
+
+def readable(turns: Sequence[Reply]) -> list[Reply]:
+    """The turns that a judge reads: of a long conversation its ends and failures.
+
+    Examples
+    --------
+    >>> turns = [Reply(f"{n} " * 20_000, prompt=f"{n}?") for n in range(3)]
+    >>> [turn.prompt for turn in readable(turns)], readable(turns[:1]) == turns[:1]
+    (['2?'], True)
+    """
+    sizes = [len(turn.prompt) + len(turn.text) for turn in turns]
+    if sum(sizes) <= READ:
+        return list(turns)
+    from_ends = sorted(range(len(turns)), key=lambda n: min(2 * n + 1, 2 * (len(turns) - 1 - n)))
+    chosen: set[int] = set()
+    left = READ
+    for n in sorted(from_ends, key=lambda n: not (turns[n].failed or n in from_ends[:2])):
+        if sizes[n] <= left or not chosen:
+            chosen.add(n)
+            left -= sizes[n]
+    return [replace(turns[n], prompt=turns[n].prompt[:READ], text=turns[n].text[-READ:]) for n in sorted(chosen)]
 
 
 def transcript(turns: Sequence[Reply]) -> str:

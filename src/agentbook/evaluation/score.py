@@ -23,14 +23,15 @@ from ..frames.analysis.arguments import groups_of, require, warn_if_empty
 from ..frames.analysis.embeddings import endpoint
 from ..frames.analysis.prices import price_table
 from ..frames.analysis.steps import steps as steps_of
-from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of
+from ..frames.analysis.turns import is_steps, is_turns, turns
 from ..frames.analysis.usage import with_cost
+from ..frames.labels import targets_of
 from ..frames.tabular import frame_of, part_of, typed, with_provenance
 from .asserts import grade_check
 from .check import Check
 from .checks import FORGOT, GAVE_UP, GOAL_REACHED, number, read_checks, whole_number
 from .judging import Grader, Judges, require_agents, require_embeddings
-from .model import Grade, Reply, Services, Step
+from .model import Grade, Reply, Services, Step, readable
 from .platform import find_workspace
 from .run import Budget
 from .runs import entries
@@ -47,7 +48,6 @@ SESSION_COLUMNS = {
 }  # fmt: skip
 PASSED = "passed"
 UNITS = ("turn", "session")
-READ = 60_000  # characters of a conversation that its judge reads
 BEFORE = 10  # turns before the judged one that its judge reads
 WHOLE = (GOAL_REACHED, FORGOT, GAVE_UP)  # criteria of whole conversations
 _TEXTS = "score needs the texts of the turns (prompt, reply): pass a History, events, or ab.turns(events, texts=True)."
@@ -195,8 +195,7 @@ def score(
         memory, judges = _Record(record), Judges(client.asynchronous(), where, budget=Budget(limit, known))
         loop.run(require_agents(client.asynchronous(), names, "name one in the rubric"), operation="score")
         loop.run(require_embeddings(by_name.values()), operation="score")
-        shown = [talk.shown for talk in talks] if unit == "session" else replies
-        loop.run(_judge(judges, judged, shown, grades, memory), operation="score")
+        loop.run(_judge(judges, judged, replies, grades, memory), operation="score")
     columns = SESSION_COLUMNS if unit == "session" else COLUMNS
     rows = _session_rows(talks, by_name, grades) if unit == "session" else _rows(table, by_name, replies, grades)
     frame = typed(pd.DataFrame(list(rows), columns=list(columns)), columns)
@@ -207,7 +206,7 @@ def score(
 
 
 def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
-    """Turns with a column per check, and whether they passed every check.
+    """Turns or sessions with a column per check, and whether they passed every check.
 
     The columns can be grouped by, as in ``ab.latency(scored, by="passed")``, and
     compared: ``ab.compare_periods(scored, metric="passed")``.
@@ -215,24 +214,27 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     data : DataFrame, Listing, History, or any other table
-        What was scored.
+        What was scored: turns, or, for scores of sessions, also a table of sessions,
+        such as a `session_summary`.
     scores : DataFrame
         The result of `score`; several of one unit can be concatenated. If a turn was
         judged twice by the checks of a name, the last one counts. A session's score
-        stands in all its turns: count each session once, as in
-        ``ab.compare_periods(scored, metric="passed", unit="sessions")``.
+        stands in all its turns, where ``unit="sessions"`` of `compare_periods` and
+        `compare_groups` counts each session once; in a table of sessions it always
+        does.
 
     Returns
     -------
     DataFrame
-        The turns, with a column (boolean) per check, named like it, and ``passed``
+        The rows, with a column (boolean) per check, named like it, and ``passed``
         (boolean): whether they passed every check. Null for what was not decided: a
         turn that failed one check did not pass, whatever the others are.
 
     Raises
     ------
     ValueError
-        If the turns have a column of a check's name already, or a column is missing.
+        If the rows have a column of a check's name already, a column is missing, or
+        scores of turns are to stand in sessions.
 
     Notes
     -----
@@ -246,20 +248,21 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     >>> bool((scored["passed"] == scored["short"]).all())
     True
     """
-    table = turns_of(data, caller="with_scores")
-    require(table, "session_id", "message_id", "reply_id", caller="with_scores")
+    table, session, message = targets_of(data, "with_scores")
+    if message is None and "message_id" in scores:
+        raise ValueError("These scores are of turns, and the table is of sessions: pass the turns, or a history.")
     require(scores, "session_id", "check", PASSED, caller="with_scores")
     names = list(dict.fromkeys(scores["check"]))
     clash = next((name for name in [*names, PASSED] if name in table or names.count(PASSED)), None)
     if clash is not None:
         raise ValueError(
-            f"with_scores would replace the column {clash!r} of the turns: name the check differently, as in "
+            f"with_scores would replace the column {clash!r}: name the check differently, as in "
             f"ab.score(turns, {{'{clash} check': ...}}), or drop the column."
         )
     keys = ["session_id", "message_id"] if "message_id" in scores else ["session_id"]
     last = scores.drop_duplicates([*keys, "check"], keep="last")
     wide = last.set_index([*keys, "check"])[PASSED].unstack("check").reindex(columns=names).astype("boolean")
-    found = table[["session_id"]].assign(message_id=_ids(table)).join(wide, on=keys)[names]
+    found = pd.DataFrame({"session_id": session, "message_id": message}).join(wide, on=keys)[names]
     found[PASSED] = found[names].all(axis=1, skipna=False) if names else pd.NA
     scored = table.assign(**{name: found[name].astype("boolean") for name in [*names, PASSED]})
     scored.attrs = table.attrs
@@ -326,12 +329,11 @@ def _last(table: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Talk:
-    """A session: its last reply with all turns, and what of it a judge is shown."""
+    """A session: the number of its turns, and its last reply with all of them."""
 
     session: str
     turns: int
     reply: Reply | None = None
-    shown: Reply | None = None
 
 
 def _talks(
@@ -340,14 +342,14 @@ def _talks(
     """The sessions, in the order of their first turns."""
     texts = table.reindex(columns=["prompt", "status", "failure_message"]).astype(object)
     texts = texts.where(texts.notna(), None)
-    sessions: dict[str, list[tuple[int, str, Reply | None, Reply]]] = {}
+    sessions: dict[str, list[tuple[int, Reply | None, Reply]]] = {}
     keys = zip(table["session_id"], table["turn"], texts.itertuples(index=False), replies, strict=True)
     for session, turn, (prompt, status, failure), reply in keys:
-        said = reply or Reply(f"(no reply: {failure or status})", prompt=prompt or "")
-        sessions.setdefault(str(session), []).append((int(turn), str(status), reply, said))
+        said = reply or Reply(f"(no reply: {failure or status})", prompt=prompt or "", failed=status == "failed")
+        sessions.setdefault(str(session), []).append((int(turn), reply, said))
     for session, turns_ in sessions.items():
         turns_.sort(key=lambda turn: turn[0])
-        answered = [reply for *_, reply, _ in turns_ if reply is not None]
+        answered = [reply for _, reply, _ in turns_ if reply is not None]
         if not answered:
             yield _Talk(session, len(turns_))
             continue
@@ -356,23 +358,7 @@ def _talks(
         ran = None if steps is None else [step for turn, *_ in turns_ for step in steps.get((session, turn), [])]
         cost = None if None in costs else sum(filter(None, costs))
         whole = replace(answered[-1], turns=all_said, before=(), latency_s=None, cost=cost, steps=ran)
-        chosen = _within_bound(all_said, [status == "failed" for _, status, *_ in turns_])
-        yield _Talk(session, len(turns_), whole, replace(whole, turns=chosen))
-
-
-def _within_bound(turns: list[Reply], failed: list[bool]) -> list[Reply]:
-    """The turns of a conversation that a judge reads: all, or its ends and failures."""
-    sizes = [len(turn.prompt) + len(turn.text) for turn in turns]
-    if sum(sizes) <= READ:
-        return turns
-    from_ends = sorted(range(len(turns)), key=lambda n: min(2 * n + 1, 2 * (len(turns) - 1 - n)))
-    chosen: set[int] = set()
-    left = READ
-    for n in sorted(from_ends, key=lambda n: not (failed[n] or n in from_ends[:2])):
-        if sizes[n] <= left or not chosen:
-            chosen.add(n)
-            left -= sizes[n]
-    return [replace(turns[n], prompt=turns[n].prompt[:READ], text=turns[n].text[-READ:]) for n in sorted(chosen)]
+        yield _Talk(session, len(turns_), whole)
 
 
 def _session_rows(
@@ -384,7 +370,7 @@ def _session_rows(
             yield {
                 "session_id": talk.session, "check": name, "passed": grade.passed, "score": grade.score,
                 "reason": grade.reason if grade.error is None else grade.error, "judge": grade.judge,
-                "turns": talk.turns, "turns_read": 0 if talk.shown is None else len(talk.shown.turns),
+                "turns": talk.turns, "turns_read": 0 if talk.reply is None else len(readable(talk.reply.turns)),
             }  # fmt: skip
 
 

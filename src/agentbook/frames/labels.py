@@ -26,7 +26,7 @@ import pandas as pd
 from .._files import append
 from ..api.span import normalize
 from .analysis.arguments import require
-from .analysis.turns import is_turns, turns_of
+from .analysis.turns import is_sessions, people_of, turns_of
 from .formats.model import moment_of, separator_of
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
 from .links import with_links
@@ -245,13 +245,16 @@ def with_labels(data: Any, labels: Any, *, rater: str | None = None) -> pd.DataF
     return labelled
 
 
-def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
+def agreement(labels: Any, data: Any = None, *, seed: int = 0) -> pd.DataFrame:
     """How far raters agree, beyond chance: Krippendorff's alpha of each question.
 
     Parameters
     ----------
     labels : DataFrame, path or Store
         Labels, as `read_labels` reads them. Texts are left out.
+    data : DataFrame, Listing, History, or any other table, optional
+        What was labelled, turns or sessions: the interval then counts the people who
+        started the sessions. Default: it counts sessions.
     seed : int
         The same seed gives the same interval.
 
@@ -266,7 +269,8 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
         question str
         alpha    float64 1 if all agree, 0 as if by chance, below 0 if they differ more;
                          NaN if all answers are the same
-        low      float64 of a 95 % interval; NaN with fewer than five sessions
+        low      float64 of a 95 % interval; NaN with fewer than five sessions, or
+                         people
         high     float64 of that interval
         items    int64   turns or sessions that two or more raters answered
         raters   int64   who answered one of them
@@ -283,9 +287,10 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
     -----
     Alpha for nominal data (Krippendorff, 2011, "Computing Krippendorff's
     alpha-reliability"), for any number of raters and missing answers. The interval
-    resamples sessions, because the turns of one resemble each other. Where nobody
-    differed, its lower end is the alpha that would still show no difference in one of
-    20 samples. Not part of the specification.
+    resamples sessions, because the turns of one resemble each other; with `data`, all
+    sessions of a person together. Where nobody differed, its lower end is the alpha
+    that would still show no difference in one of 20 samples. Not part of the
+    specification.
 
     Examples
     --------
@@ -298,6 +303,11 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
     ['d']
     """
     found = labels_of(labels, "agreement")
+    found["cluster"] = found["session_id"].fillna(found["target"])
+    if data is not None:
+        table, session, _ = targets_of(data, "agreement")
+        known = people_of(table).set_axis(session)
+        found["cluster"] = found["cluster"].map(known[~known.index.duplicated()]).fillna(found["cluster"])
     closed = found[found["kind"] != TEXT]
     rows, disputed = [], []
     for question, part in closed.groupby("question", sort=False):
@@ -340,10 +350,9 @@ def targets_of(data: Any, caller: str) -> tuple[pd.DataFrame, pd.Series, pd.Seri
     """
     table = part_of(data, "turns")
     table = frame_of(data, caller=caller, resource="turns") if table is None else table
-    if not {"message_id", "turn", "author_type"} & set(table.columns) and {"session_id", "id"} & set(table.columns):
+    if is_sessions(table):
         return table, table["session_id" if "session_id" in table else "id"].map(normalize, na_action="ignore"), None
-    if "message_id" not in table or not is_turns(table):
-        table = turns_of(table, caller=caller)
+    table = turns_of(table, caller=caller)
     require(table, "session_id", "message_id", "reply_id", caller=caller)
     return table, table["session_id"], table["message_id"].fillna(table["reply_id"])
 
@@ -415,13 +424,13 @@ def _disputed(labels: pd.DataFrame) -> list[str]:
 
 def _alpha(labels: pd.DataFrame, random: np.random.Generator) -> tuple[float, float, float]:
     """Alpha with its interval; every target has two raters or more."""
-    session = labels["session_id"].fillna(labels["target"]).groupby(labels["target"]).first()
-    counts = pd.crosstab(labels["target"], labels["value"]).reindex(session.index)
+    cluster = labels.groupby("target")["cluster"].first()
+    counts = pd.crosstab(labels["target"], labels["value"]).reindex(cluster.index)
     values = counts.to_numpy(float)
     raters = values.sum(axis=1)
     differ = (raters**2 - (values**2).sum(axis=1)) / (raters - 1)
-    # The sums of each session: disagreement, and how often each value was given.
-    code, sessions = pd.factorize(session)
+    # The sums of each cluster: disagreement, and how often each value was given.
+    code, sessions = pd.factorize(cluster)
     sums = np.zeros((len(sessions), 1 + values.shape[1]))
     np.add.at(sums, code, np.column_stack([differ, values]))
 

@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -121,6 +122,17 @@ def test_a_search_shows_where_its_words_are(monkeypatch: pytest.MonkeyPatch) -> 
         explorer.select(text=["parcel"])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"ab\.turns\(events, texts=True\)"):
         ab.Explorer(TURNS.drop(columns="prompt")).select(text="parcel")
+
+
+def test_a_score_of_sessions_is_a_group_of_their_turns() -> None:
+    sessions = TURNS[["session_id"]].drop_duplicates().assign(check="solved")
+    scores = sessions.assign(passed=pd.array([n % 3 > 0 for n in range(len(sessions))], "boolean"))
+    turns = ab.with_scores(TURNS.assign(reply_id=TURNS["message_id"]), scores)
+    explorer = ab.Explorer(turns, by="solved")
+    explorer.select(groups=[False])
+    assert len(explorer.selection) == (~turns["solved"]).sum() > 0
+    with pytest.raises(ValueError, match="shows turns"):
+        ab.Explorer(scores)
 
 
 def test_a_malformed_message_is_answered_and_changes_nothing(explorer: ab.Explorer, page: PageOf) -> None:
@@ -279,16 +291,6 @@ def test_a_saved_notebook_has_a_picture_and_a_table(explorer: ab.Explorer) -> No
     assert html.count("<tr>") == 11
     assert html == explorer_html(*explorer._model.static_content(), "ap-1")
     assert "of 400 turns" in re.search(r'<img alt="([^"]+)"', html)[1]  # type: ignore[index]
-
-
-@pytest.mark.parametrize(("count", "size"), [(4, 10), (51, 4)])
-def test_few_turns_are_drawn_large(count: int, size: int) -> None:
-    answered = TURNS[(TURNS["status"] == "answered") & TURNS["latency_s"].notna()]
-    html = explorer_html(*ab.Explorer(answered.head(count))._model.static_content(), "ap-1")
-    picture = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
-    assert picture is not None
-    strokes = re.findall(r'h0" stroke="[^"]+" stroke-width="(\d+)"', base64.b64decode(picture[1]).decode())
-    assert strokes == [str(size)]
 
 
 def test_names_of_agents_are_never_markup() -> None:

@@ -27,13 +27,6 @@ from .test_timing import events_of
 START = datetime(2026, 10, 24, 22, tzinfo=UTC)
 
 
-def test_only_a_near_metric_is_suggested() -> None:
-    with pytest.raises(ValueError, match="has no metric 'speed': choose from events, sessions, turns, answered, "):
-        compare_periods(events_of({"a": [100.0]}), metric="speed")
-    with pytest.raises(ValueError, match=r"has no metric 'answer' \(did you mean 'answered'\?\)"):
-        compare_periods(events_of({"a": [100.0]}), metric="answer")
-
-
 TURNS = st.lists(
     st.tuples(
         st.sampled_from("abcd"),
@@ -248,7 +241,8 @@ def test_a_group_that_only_one_span_has_is_listed() -> None:
         ({"a": A[::-1], "b": B}, "the start of a must be before the end of a"),
         ({"a": ("2026-10-01", "2026-10-01"), "b": B}, "the start of a must be before the end of a"),
         ({"a": A, "b": ("2027-10-15", "2027-10-29")}, "no data in b .*they span 2026-10-01 .* Choose a span within"),
-        ({"a": A, "b": B, "metric": "latencies"}, "no metric 'latencies'.*choose from events, sessions"),
+        ({"a": A, "b": B, "metric": "speed"}, "no metric 'speed': choose from events, sessions"),
+        ({"a": A, "b": B, "metric": "answer"}, r"no metric 'answer' \(did you mean 'answered'\?\)"),
         ({"a": A, "b": B, "stat": "p500"}, "has no stat 'p500'"),
         ({"a": A, "b": B, "unit": "events"}, "unit='turns' or unit='sessions'"),
         ({"a": A, "b": B, "by": "team"}, "cannot group by 'team'"),
@@ -365,6 +359,45 @@ def test_groups_are_compared_as_their_sessions_say() -> None:
     third = slower.assign(version=slower["version"].where(slower.index % 3 > 0, "3"))
     rest = compare_groups(third, by="version", groups="1", metric="turns")
     assert rest.loc[0, ["a", "b"]].to_list() == [(third["version"] == "1").sum(), (third["version"] != "1").sum()]
+
+
+def of_people(seed: int, *, by_person: bool) -> pd.DataFrame:
+    """240 sessions of 30 people, who differ, with a version by person or by session."""
+    draw = np.random.default_rng(seed)
+    person = np.repeat(np.arange(30), 8)
+    passed = draw.random(240) < 1 / (1 + np.exp(-0.8 - draw.normal(0, 1.5, 30)[person]))
+    at = pd.Timestamp("2026-10-01", tz="UTC") + pd.to_timedelta(draw.random(240) * 28, unit="D")
+    version = np.where(by_person, draw.integers(0, 2, 30)[person], draw.integers(0, 2, 240)).astype(str)
+    sessions = pd.DataFrame({"session_id": [f"s{n}" for n in range(240)], "first_at": at, "initiator_type": "user"})
+    return sessions.assign(initiator_id=person.astype(str), passed=passed, version=version)
+
+
+def test_sessions_of_a_person_are_not_independent() -> None:
+    alarms = dict.fromkeys([("people", True), ("people", False), ("sessions", True)], 0)
+    for seed in range(100):
+        for units, by_person in alarms:
+            table = of_people(seed, by_person=by_person)
+            table = table.drop(columns=["initiator_id"] if units == "sessions" else [])
+            alarms[units, by_person] += compare_groups(table, by="version", metric="passed").loc[0, "p"] < 0.05
+    assert max(alarms["people", True], alarms["people", False]) <= 10
+    assert alarms["sessions", True] > 15, "as if they were independent, they raise several times as many"
+
+
+def test_a_table_of_sessions_is_compared_as_their_turns_are() -> None:
+    sessions = of_people(1, by_person=False)
+    twice = pd.concat([sessions, sessions[::2]], ignore_index=True)
+    table = twice.assign(turn=1, asked_at=twice["first_at"], replied_at=pd.NaT, status="answered", latency_s=1.0)
+    spans = {"a": ("2026-10-01", "2026-10-15"), "b": ("2026-10-15", "2026-10-29"), "metric": "passed"}
+    found = compare_periods(sessions, by="version", **spans)
+    expected = compare_periods(table, by="version", unit="sessions", **spans)
+    pd.testing.assert_frame_equal(found.drop(columns="n"), expected.drop(columns="n"))
+    assert set(compare_groups(sessions, by="version")["metric"]) == {"sessions", "passed"}
+    with pytest.raises(ValueError, match="choose from sessions, passed"):
+        compare_periods(sessions, metric="latency")
+    with pytest.raises(ValueError, match="created_at"):
+        compare_periods(sessions.drop(columns="first_at"))
+    at_once = compare_groups(sessions.assign(first_at=sessions["first_at"][0]), by="version", metric="sessions")
+    assert at_once.loc[0, ["a", "b"]].sum() == 240
 
 
 @pytest.mark.parametrize(

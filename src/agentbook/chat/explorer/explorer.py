@@ -392,7 +392,8 @@ class Explorer(Shown):
 
 
 def _known(names: Iterable[str | None], known: list[str | None], argument: str) -> tuple[str | None, ...]:
-    chosen = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    named = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    chosen = tuple(name if name is None else str(name) for name in named)  # also True and False
     for name in chosen:
         if name not in known:
             texts = [label(each) for each in known]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..._text import ipython_shell
 from ...frames.analysis.arguments import group_of, require, with_instants
-from ...frames.analysis.turns import is_turns, turns
+from ...frames.analysis.turns import is_sessions, is_turns, turns
 from ...frames.history import History
 from ...frames.plot.style import join_names
 from ...frames.tabular import events_of, frame_of
@@ -85,6 +85,11 @@ def source_of(data: Any, *, events: Any, client: Any, by: str | None) -> Source:
     """
     expression = "{name}" if isinstance(data, pd.DataFrame) else "{name}.to_pandas()"
     table, name = frame_of(data, caller="Explorer", resource="turns"), "turns"
+    if is_sessions(table):
+        raise ValueError(
+            "Explorer shows turns, and these are sessions: pass the turns, as in "
+            "ab.Explorer(ab.with_scores(history, scores), events=history.turn_events, by='passed')."
+        )
     if isinstance(data, History):
         expression, name, events = "{name}.turns", "history", data.turn_events if events is None else events
     elif not is_turns(table):

@@ -43,6 +43,10 @@ class Sample:
         values = aggregate(pd.Series(self.value).groupby(self.session), stat)
         return Sample(values.index.to_numpy(np.int64), values.to_numpy(np.float64))
 
+    def of(self, people: pd.Series) -> Sample:
+        """The values with the numbers of those who had the sessions."""
+        return Sample(people.reindex(self.session).to_numpy(np.int64), self.value)
+
 
 def score_of_means(before: Sample, after: Sample) -> float:
     """The difference of two means in standard errors.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._text import nearest
+from ..._text import count_text, nearest
 from ...api.span import parse_length, parse_span
 from ..parse.schemas import STR
 from ..tabular import frame_of, part_of, with_provenance
@@ -22,6 +22,7 @@ from .arguments import (
     keep_top,
     moment_of,
     require,
+    warn_caller,
     warn_if_empty,
     warns_once,
     with_instants,
@@ -29,7 +30,7 @@ from .arguments import (
 )
 from .clusters import ALPHA, Floats, Sample, holm, p_value, score_of_counts, score_of_stat
 from .statistic import check_stat, statistic_of
-from .turns import assign_turns, is_steps, is_turns, read_events, steps_as_turns, turns
+from .turns import assign_turns, is_sessions, is_steps, is_turns, people_of, read_events, steps_as_turns, turns
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
 COUNTS = ("events", "sessions", "turns", "answered", "failed")
@@ -63,7 +64,8 @@ def compare_periods(
     Parameters
     ----------
     data : DataFrame, Listing, History, or any other table
-        Events, or the result of `turns`.
+        Events, the result of `turns`, or a table of sessions, such as that of
+        `session_summary` with scores or labels.
     a, b : tuple of str, datetime or date, optional
         Start and end of a span: `a` is the earlier one, `b` the later one. The start is
         included, the end is not. A date is midnight in `tz`; an instant needs a time
@@ -83,15 +85,17 @@ def compare_periods(
         ``"other"``. Default: all.
     metric : str or list of str, optional
         What to compare, such as ``"latency"`` or ``"failed_share"``. Default: all that
-        the table below names. ``"latency"`` is that of `stat`. Of turns, also each
-        column of booleans, such as ``"passed"`` of `with_scores`: the share that is
-        true, without those that are null.
+        the table below names. ``"latency"`` is that of `stat`. Of turns and sessions,
+        also each column of booleans, such as ``"passed"`` of `with_scores`: the share
+        that is true, without those that are null. Of a table of sessions, only their
+        number and these shares.
     stat : str
         The statistic of latency: ``"p50"`` (default), ``"p95"`` or another percentile,
         ``"mean"`` or ``"max"``.
     unit : str
         Whether every turn counts once (``"turns"``, default), so that long sessions
-        count more, or every session, with its own statistic or share (``"sessions"``).
+        count more, or every session, with its own statistic or share (``"sessions"``,
+        as always of a table of sessions).
     tz : str or tzinfo, optional
         Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of the
         history, else UTC.
@@ -126,13 +130,22 @@ def compare_periods(
         If a column is missing (the message names it), an argument is invalid, a span of
         `a` and `b` has no data, or a span reaches beyond what was loaded.
 
+    Warns
+    -----
+    UserWarning
+        If ``by="topic"`` leaves out topics that are not stable; ``attrs["agentbook"]
+        ["left_out"]`` names them.
+
     Notes
     -----
     A turn belongs to the span of its question, or of its reply if it has no question.
 
     The units of the test are sessions, because the turns of a session resemble each
-    other. Shares, means and percentiles: a score test whose variance is that of
-    shuffling sessions between the spans; a percentile is compared by the share of turns
+    other; with ``unit="sessions"``, people who started several are, as far as the
+    rows say who started them, because their sessions resemble each other too.
+
+    Shares, means and percentiles: a score test whose variance is that of shuffling
+    sessions between the spans; a percentile is compared by the share of turns
     above that of both spans together (Mood's median test). Counts: a compound Poisson
     process, in which sessions arrive independently, and the days of one span paired
     with those of the other, for sessions that do not; the weaker evidence counts. See
@@ -153,50 +166,37 @@ def compare_periods(
     >>> table.loc["events", ["before", "after"]].to_list()
     [0.0, 1.0]
     """
-    stat = check_stat(stat, caller="compare_periods")
-    if unit not in UNITS:
-        raise ValueError(f"compare_periods counts by unit='turns' or unit='sessions', not {unit!r}.")
-    of_turns = part_of(data, "turn_events")
-    frame = frame_of(data, caller="compare_periods", resource="events")
-    chosen = _metrics(metric, stat, _shares(frame))
+    asked = _read(data, by, as_of, metric, stat, unit, "compare_periods")
+    frame, records, chosen, groups = asked.frame, asked.records, asked.metrics, asked.groups
     tz = zone_in(tz, frame)
-    warn_if_empty(frame, caller="compare_periods")
-    groups = groups_of(by, *_COLUMNS, caller="compare_periods", frame=frame if is_turns(frame) else None)
-    records = read_records(frame, groups, as_of, of_turns, caller="compare_periods")
     now = pd.Timestamp(frame.attrs.get("agentbook", {}).get("loaded_at") or "NaT")
     if as_of is None and not pd.isna(until := _loaded(frame)[1]):
         records.as_of = until if pd.isna(now) else min(until, now)
-    spans = read_spans(a, b, period, records, tz)
+    spans = _spans(a, b, period, records, tz)
     if spans[1].begin < now < spans[1].end:  # this week so far
         spans = spans[0], replace(spans[1], end=now)
     if a is not None:
-        check_not_empty(spans, records)
+        _check_not_empty(spans, records)
     if len(frame):
         _check_loaded(spans, frame)
     if top is not None or groups:
-        values = number_groups(records, groups, spans, top)
+        values = _number_groups(records, groups, spans, top)
     rows = []
     for name in chosen:
-        if name == "events" and not records.has_events:
-            continue
         sides = [records.sample(name, span.contains) for span in spans]
         if not groups:
-            rows.append(_row(name, sides, spans, stat, unit))
+            rows.append(_row(name, sides, spans, asked))
             continue
         parts: list[dict[Any, pd.DataFrame]] = [dict(iter(side.groupby(GROUP))) for side in sides]
         for number, keys in enumerate(zip(*(values[group] for group in groups), strict=True)):
             pair = [part.get(number, side[:0]) for part, side in zip(parts, sides, strict=True)]
-            rows.append({**dict(zip(groups, keys, strict=True)), **_row(name, pair, spans, stat, unit)})
+            rows.append({**dict(zip(groups, keys, strict=True)), **_row(name, pair, spans, asked)})
     result = pd.DataFrame(rows, columns=[*groups, *_COLUMNS]).astype(_COLUMNS)
-    p = result["p"].to_numpy()
     for at in result.groupby("metric", sort=False).indices.values():
-        result.loc[at, "p_holm"] = holm(p[at])
-    result["significant"] = result["p_holm"] < ALPHA
-    key = None if len(chosen) == 1 else abs
-    result = result.sort_values("z", key=key, ascending=False, kind="stable", na_position="last", ignore_index=True)
+        result.loc[at, "p_holm"] = holm(result["p"].to_numpy()[at])
     tests = result.groupby("metric", sort=False)["p"].count().to_dict()
     details = {name: [str(span.begin), str(span.end)] for name, span in zip(("before", "after"), spans, strict=True)}
-    return with_provenance(result, frame, "compare_periods", periods=details, unit=unit, tests=tests, tz=tz)
+    return asked.table(result, periods=details, tests=tests, tz=tz, **asked.left_out)
 
 
 @warns_once
@@ -264,41 +264,28 @@ def compare_groups(
     >>> table.loc[0, ["a", "b"]].to_list()
     [1.0, 1.0]
     """
-    caller = "compare_groups"
-    stat = check_stat(stat, caller=caller)
-    if unit not in UNITS:
-        raise ValueError(f"{caller} counts by unit='turns' or unit='sessions', not {unit!r}.")
-    of_turns = part_of(data, "turn_events")
-    frame = frame_of(data, caller=caller, resource="events")
-    chosen = _metrics(metric or ["failed_share", "latency"], stat, _shares(frame), caller=caller)
-    warn_if_empty(frame, caller=caller)
-    key = key_of(group_of(by, *_COLUMNS, "a", "b", caller=caller, frame=frame if is_turns(frame) else None))
-    records = read_records(frame, [by], None, of_turns, caller=caller)
+    asked = _read(data, by, None, metric, stat, unit, "compare_groups")
+    records, key = asked.records, _key_of(by)
     parts = [part.astype({key: object}) for part in (records.turns, records.events)]
     records.turns, records.events = parts
     both = pd.concat(parts)
-    known = sorted(both[key].dropna().unique().tolist(), key=str)
-    pair = _pair(groups, known, by)
-    # Both groups are those of one span, that of the data.
-    span = ComparedSpan(both["at"].min(), both["at"].max(), True)
-    sides = [[records.sample(name, chooses) for chooses in pair.values()] for name in chosen]
-    rows = [
-        _row(name, side, (span, span), stat, unit, ("a", "b"))
-        for name, side in zip(chosen, sides, strict=True)
-        if name != "events" or records.has_events
-    ]
+    pair = _pair(groups, sorted(both[key].dropna().unique().tolist(), key=str), by)
+    # Both groups are those of one span, that of the data, which may be an instant.
+    begin, end = both["at"].min(), both["at"].max()
+    span = ComparedSpan(begin, max(end, begin + pd.Timedelta("1s")), True)
     kinds = {{"before": "a", "after": "b"}.get(name, name): kind for name, kind in _COLUMNS.items()}
+    rows = [
+        _row(name, [records.sample(name, chooses) for chooses in pair.values()], (span, span), asked, ("a", "b"))
+        for name in asked.metrics
+    ]
     result = pd.DataFrame(rows, columns=[*kinds]).astype(kinds)
     result["p_holm"] = holm(result["p"].to_numpy())
-    result["significant"] = result["p_holm"] < ALPHA
-    result = result.sort_values("z", key=abs, ascending=False, kind="stable", na_position="last", ignore_index=True)
-    names = dict(zip("ab", map(str, pair), strict=True))
-    return with_provenance(result, frame, caller, by=by, groups=names, unit=unit)
+    return asked.table(result, by=by, groups=dict(zip("ab", map(str, pair), strict=True)))
 
 
 def _pair(groups: Any, known: list[Any], by: str) -> dict[Any, Callable[[pd.DataFrame], pd.Series]]:
     """What chooses the rows of each of two groups, by the groups' values."""
-    column = key_of(by)
+    column = _key_of(by)
     there = f"{by!r} is {', '.join(map(repr, known[:20]))}" if known else f"{by!r} has no value"
     if groups is None:
         if len(known) != 2:
@@ -325,47 +312,102 @@ def _pair(groups: Any, known: list[Any], by: str) -> dict[Any, Callable[[pd.Data
     }
 
 
-def _shares(frame: pd.DataFrame) -> list[str]:
-    """The columns of turns whose share can be compared: those of booleans."""
-    names = map(str, frame.select_dtypes(["bool", "boolean"])) if is_turns(frame) else ()
-    return [name for name in names if name not in (*COUNTS, "failed_share") and not is_latency(name)]
+def is_share(metric: str) -> bool:
+    """Whether a metric is the share of failed turns, or of a column of booleans."""
+    return metric not in COUNTS and not _is_latency(metric)
 
 
-def is_latency(metric: str) -> bool:
-    """Whether a metric is a statistic of latency."""
+def _is_latency(metric: str) -> bool:
     return metric.startswith("latency_") and metric.endswith("_s")
 
 
-def is_share(metric: str) -> bool:
-    """Whether a metric is the share of failed turns, or of a column of booleans."""
-    return metric not in COUNTS and not is_latency(metric)
+def _shares(frame: pd.DataFrame) -> list[str]:
+    """The columns whose share can be compared: those of booleans, but of events."""
+    has_shares = is_turns(frame) or is_sessions(frame)
+    names = map(str, frame.select_dtypes(["bool", "boolean"])) if has_shares else ()
+    return [name for name in names if name not in (*COUNTS, "failed_share") and not _is_latency(name)]
 
 
-def _metrics(
-    metric: str | Iterable[str] | None, stat: str, shares: Sequence[str], caller: str = "compare_periods"
-) -> list[str]:
-    names = [*COUNTS, "failed_share", f"latency_{stat}_s"]
+def _metrics(metric: str | Iterable[str] | None, stat: str, frame: pd.DataFrame, caller: str) -> list[str]:
+    shares = _shares(frame)
+    usual = [*COUNTS, "failed_share", f"latency_{stat}_s"]
+    if is_sessions(frame):
+        usual, shares = ["sessions", *shares], []
     if metric is None:
-        return names
+        return usual if caller == "compare_periods" or is_sessions(frame) else usual[-2:]
     chosen = [metric] if isinstance(metric, str) else list(metric)
-    chosen = [names[-1] if name == "latency" else name for name in chosen]
-    names += shares
+    chosen = [usual[-1] if name == "latency" and not is_sessions(frame) else name for name in chosen]
     for name in chosen:
-        if name not in names:
+        if name not in (names := [*usual, *shares]):
             match = nearest(str(name), names)
             hint = f" (did you mean {match!r}?)" if match else ""
-            raise ValueError(
-                f"{caller} has no metric {name!r}{hint}: choose from {', '.join(names)}, or 'latency' with stat=."
-            )
+            latency = "" if is_sessions(frame) else ", or 'latency' with stat="
+            raise ValueError(f"{caller} has no metric {name!r}{hint}: choose from {', '.join(names)}{latency}.")
     return list(dict.fromkeys(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be compared: the metrics, and the records that they count."""
+
+    frame: pd.DataFrame
+    records: Records
+    metrics: list[str]
+    groups: list[str]
+    stat: str
+    unit: str
+    caller: str
+    left_out: dict[str, Any]
+
+    def table(self, result: pd.DataFrame, **details: Any) -> pd.DataFrame:
+        """The result with what is significant, the clearest change first."""
+        result["significant"] = result["p_holm"] < ALPHA
+        key = None if len(self.metrics) == 1 and self.caller == "compare_periods" else abs
+        result = result.sort_values("z", key=key, ascending=False, kind="stable", na_position="last", ignore_index=True)
+        return with_provenance(result, self.frame, self.caller, unit=self.unit, **details)
+
+
+def _read(data: Any, by: Any, as_of: Any, metric: Any, stat: str, unit: str, caller: str) -> _Asked:
+    stat = check_stat(stat, caller=caller)
+    if unit not in UNITS:
+        raise ValueError(f"{caller} counts by unit='turns' or unit='sessions', not {unit!r}.")
+    of_turns = part_of(data, "turn_events")
+    frame = frame_of(data, caller=caller, resource="events")
+    warn_if_empty(frame, caller=caller)
+    metrics = _metrics(metric, stat, frame, caller)
+    known = frame if is_turns(frame) or is_sessions(frame) else None
+    if caller == "compare_periods":
+        groups = groups_of(by, *_COLUMNS, caller=caller, frame=known)
+    else:
+        groups = [group_of(by, *_COLUMNS, "a", "b", caller=caller, frame=known)]
+    stable, left_out = _stable(frame, groups) if caller == "compare_periods" else (frame, {})
+    if is_sessions(stable):
+        stable, unit = _as_turns(stable, caller), "sessions"
+    records = _records(stable, groups, as_of, of_turns, unit, caller)
+    metrics = [name for name in metrics if name != "events" or records.has_events]
+    return _Asked(frame, records, metrics, groups, stat, unit, caller, left_out)
+
+
+def _stable(frame: pd.DataFrame, groups: Sequence[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The rows without unstable topics, and the names of those."""
+    unstable = frame.attrs.get("agentbook", {}).get("unstable_topics", [])
+    found = [name for name in unstable if "topic" in groups and name in set(frame.get("topic", ()))]
+    if not found:
+        return frame, {}
+    warn_caller(
+        f"compare_periods leaves out {count_text(len(found), 'topic')} that topics with another seed would not find again "
+        f"({'; '.join(found[:3])}{'; ...' if len(found) > 3 else ''}): topics.frame['stability'] says how stable each is, "
+        "and a smaller k= gives more stable ones.",
+        UserWarning,
+    )
+    return frame[~frame["topic"].isin(found)], {"left_out": found}
 
 
 def _row(
     name: str,
     sides: Sequence[pd.DataFrame],
     spans: Sequence[ComparedSpan],
-    stat: str,
-    unit: str,
+    asked: _Asked,
     names: Sequence[str] = ("before", "after"),
 ) -> dict[str, Any]:
     """The row of one metric, of the values of both sides."""
@@ -381,10 +423,11 @@ def _row(
         expected = first * lengths[1] / lengths[0]
         n = int(first + last)
     else:
-        stat = stat if is_latency(name) else "mean"
+        stat = asked.stat if _is_latency(name) else "mean"
         n = sum(len(sample.value) for sample in samples)
-        if unit == "sessions":
-            samples = [sample.per_session(stat) for sample in samples]
+        if asked.unit == "sessions":
+            people = pd.concat(sides).drop_duplicates("session").set_index("session")["person"]
+            samples = [sample.per_session(stat).of(people) for sample in samples]
         first, last = (statistic_of(sample.value, stat) for sample in samples)
         expected, z = first, score_of_stat(samples[0], samples[1], stat)
     change = last - expected
@@ -440,8 +483,8 @@ class Records:
     Attributes
     ----------
     turns : DataFrame
-        ``session`` (a number), ``at``, ``status``, ``latency_s``, the columns to group
-        by, and those of booleans, whose share can be compared.
+        ``session`` and ``person`` (numbers), ``at``, ``status``, ``latency_s``, the
+        columns to group by, and those of booleans, whose share can be compared.
     events : DataFrame
         ``session``, ``at``, ``weight`` (how many events a row stands for) and the
         columns to group by.
@@ -462,10 +505,10 @@ class Records:
         rows = rows[chooses(rows)]
         if name == "events":
             return rows.assign(value=rows["weight"])
-        if share_of(name) in rows:
-            rows = rows[rows[share_of(name)].notna()]
-            return rows.assign(value=rows[share_of(name)].astype("float64"))
-        if is_latency(name):
+        if _share_of(name) in rows:
+            rows = rows[rows[_share_of(name)].notna()]
+            return rows.assign(value=rows[_share_of(name)].astype("float64"))
+        if _is_latency(name):
             rows = rows[(rows["status"] == "answered") & rows["latency_s"].notna()]
             return rows.assign(value=rows["latency_s"])
         if name == "failed_share":
@@ -473,8 +516,18 @@ class Records:
         return (rows[rows["status"] == name] if name in ("answered", "failed") else rows).assign(value=1.0)
 
 
-def read_records(
-    frame: pd.DataFrame, groups: Sequence[str], as_of: Any, turn_events: pd.DataFrame | None = None, *, caller: str
+def _as_turns(sessions: pd.DataFrame, caller: str) -> pd.DataFrame:
+    """Sessions, each with the columns of one turn."""
+    begin = "first_at" if "first_at" in sessions else "created_at"
+    require(sessions, begin, caller=caller)
+    key = sessions["session_id" if "session_id" in sessions else "id"]
+    return sessions.assign(
+        session_id=key, asked_at=sessions[begin], replied_at=sessions[begin], turn=1, status="", latency_s=np.nan
+    )
+
+
+def _records(
+    frame: pd.DataFrame, groups: Sequence[str], as_of: Any, turn_events: pd.DataFrame | None, unit: str, caller: str
 ) -> Records:
     """The records of events, or of the result of `turns`.
 
@@ -482,27 +535,30 @@ def read_records(
     """
     if is_steps(frame):
         frame = steps_as_turns(frame)
-    records = _of_turns(frame, groups, as_of, caller) if is_turns(frame) else _of_events(frame, groups, as_of, caller)
+    read = _of_turns if is_turns(frame) else _of_events
+    records = read(frame, groups, as_of, unit, caller)
     if turn_events is not None and turn_events is not frame:
-        records.turns = _of_events(turn_events, groups, as_of, caller).turns
+        records.turns = _of_events(turn_events, groups, as_of, unit, caller).turns
     return records
 
 
-def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any, caller: str) -> Records:
+def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any, unit: str, caller: str) -> Records:
     needed = ("session_id", "asked_at", "replied_at", "status", "latency_s")
     require(frame, *needed, caller=caller)
     groups_of(groups, caller=caller, frame=frame)
     frame = with_instants(frame, "asked_at", "replied_at", caller=caller)
-    table = _turn_rows(frame, pd.factorize(frame["session_id"])[0], [frame[name] for name in groups], groups)
-    table = table.assign(**{share_of(name): frame[name].array for name in _shares(frame)})
+    table = _turn_rows(frame, pd.factorize(frame["session_id"])[0], [frame[name] for name in groups], groups, unit)
+    table = table.assign(**{_share_of(name): frame[name].array for name in _shares(frame)})
     has_events = "events" in frame
     weight = frame["events"].to_numpy(np.float64) if has_events else np.ones(len(frame))
     known = frame.attrs.get("agentbook", {}).get("as_of")
     until = moment_of(frame, as_of if as_of is not None else known, "asked_at")
-    return Records(table, table.drop(columns=["status", "latency_s"]).assign(weight=weight), until, has_events)
+    return Records(
+        table, table.drop(columns=["person", "status", "latency_s"]).assign(weight=weight), until, has_events
+    )
 
 
-def _of_events(frame: pd.DataFrame, groups: Sequence[str], as_of: Any, caller: str) -> Records:
+def _of_events(frame: pd.DataFrame, groups: Sequence[str], as_of: Any, unit: str, caller: str) -> Records:
     columns = read_events(frame, caller=caller)
     rows, assignment = columns.events, assign_turns(columns)
     frame = turns(frame, as_of=as_of)
@@ -518,32 +574,38 @@ def _of_events(frame: pd.DataFrame, groups: Sequence[str], as_of: Any, caller: s
         rows[name] if is_own else pd.Series(frame[name].array[assignment.turn])
         for name, is_own in zip(groups, of_rows, strict=True)
     ]
-    table = _turn_rows(frame, columns.session[assignment.starts], of_turns, groups)
+    table = _turn_rows(frame, columns.session[assignment.starts], of_turns, groups, unit)
     counted = pd.DataFrame({"session": columns.session, "at": rows["created_at"].array, "weight": 1.0})
-    counted = counted.assign(**{key_of(name): values.array for name, values in zip(groups, of_events, strict=True)})
+    counted = counted.assign(**{_key_of(name): values.array for name, values in zip(groups, of_events, strict=True)})
     until = pd.Timestamp(frame.attrs["agentbook"]["as_of"] or "NaT")
     return Records(table, counted, until)
 
 
-def _turn_rows(frame: pd.DataFrame, sessions: Any, values: Sequence[pd.Series], groups: Sequence[str]) -> pd.DataFrame:
+def _turn_rows(
+    frame: pd.DataFrame, sessions: Any, values: Sequence[pd.Series], groups: Sequence[str], unit: str
+) -> pd.DataFrame:
     at = frame["asked_at"].fillna(frame["replied_at"])
+    people = pd.factorize(people_of(frame))[0] if unit == "sessions" else sessions
     table = pd.DataFrame(
-        {"session": sessions, "at": at.array, "status": frame["status"].array, "latency_s": frame["latency_s"].array}
-    )
-    return table.assign(**{key_of(name): column.array for name, column in zip(groups, values, strict=True)})
+        {
+            "session": sessions, "person": people, "at": at.array, "status": frame["status"].array,
+            "latency_s": frame["latency_s"].array,
+        }
+    )  # fmt: skip
+    return table.assign(**{_key_of(name): column.array for name, column in zip(groups, values, strict=True)})
 
 
-def share_of(name: str) -> str:
+def _share_of(name: str) -> str:
     """The name of a column of booleans in the records."""
     return f"(share) {name}"
 
 
-def key_of(group: str) -> str:
+def _key_of(group: str) -> str:
     """The name of a group's column in the records, which have other columns too."""
     return f"(by) {group}"
 
 
-def read_spans(a: Any, b: Any, period: Any, records: Records, tz: str) -> tuple[ComparedSpan, ComparedSpan]:
+def _spans(a: Any, b: Any, period: Any, records: Records, tz: str) -> tuple[ComparedSpan, ComparedSpan]:
     """The spans to compare: `a` and `b`, or the last period and the one before it."""
     if a is None and b is None:
         length, until = parse_length(period, "period"), records.as_of
@@ -573,7 +635,7 @@ def _span(value: Any, name: str, now: Any, tz: str) -> ComparedSpan:
     return ComparedSpan(pd.Timestamp(span.since), pd.Timestamp(span.until))
 
 
-def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
+def _check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
     """Raise a `ValueError` that names the span without data, and the data's extent."""
     for name, span in zip("ab", spans, strict=True):
         if any(span.contains(rows).any() for rows in (records.turns, records.events)):
@@ -610,13 +672,13 @@ def _check_loaded(spans: Sequence[ComparedSpan], frame: pd.DataFrame) -> None:
     )
 
 
-def number_groups(records: Records, groups: list[str], spans: Sequence[ComparedSpan], top: int | None) -> pd.DataFrame:
+def _number_groups(records: Records, groups: list[str], spans: Sequence[ComparedSpan], top: int | None) -> pd.DataFrame:
     """Add the number of each row's group to the records; return the groups' values.
 
     The number is in the column ``(by)``. Rows outside the spans, and rows without a
     value, have -1.
     """
-    parts, names, groups = [records.turns, records.events], groups, [key_of(name) for name in groups]
+    parts, names, groups = [records.turns, records.events], groups, [_key_of(name) for name in groups]
     if top is not None:
         inside = pd.concat([parts[0][span.contains(parts[0])] for span in spans])
         largest = keep_top(inside, groups, top, caller="compare_periods")

@@ -242,6 +242,26 @@ def is_turns(frame: pd.DataFrame) -> bool:
     return isinstance(frame, pd.DataFrame) and {"turn", "asked_at", "status"} <= set(frame.columns)
 
 
+def is_sessions(frame: pd.DataFrame) -> bool:
+    """Whether a frame has a row per session: that of a list, or of a summary."""
+    names = set(frame.columns)
+    return not {"turn", "message_id", "author_type", "text"} & names and bool({"session_id", "id"} & names)
+
+
+def people_of(frame: pd.DataFrame) -> pd.Series:
+    """Whose session each row of turns or sessions is, which may be one of many.
+
+    The id of the user who started it, or else asked first; of a session that no user
+    did, that of the session, because a key or a trigger is not one person.
+    """
+    session = frame["session_id" if "session_id" in frame else "id"].astype(STR)
+    for who in ("initiator", "first_author", "author"):
+        if {f"{who}_id", f"{who}_type"} <= set(frame):
+            user = frame[f"{who}_id"].astype(STR).where(frame[f"{who}_type"].astype(STR) == "user")
+            return user.groupby(session).transform("first").fillna(session)
+    return session
+
+
 def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataFrame:
     """The turns of a `History` or of events, or `data` itself if it holds turns.
 
