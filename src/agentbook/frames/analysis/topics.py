@@ -50,6 +50,8 @@ TRIED = 1_000  # sessions that numbers of topics are compared on
 NUMBERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
 PER_TOPIC = 5  # sessions, at least, on average with k="auto"
 LEAST_GAIN = 0.01  # of the silhouette over that of shuffled words; below, there is one topic
+SEEDS = 4  # others that show how stable each topic is
+STABLE = 0.6  # least mean overlap with them (Hennig, 2007)
 REACH = 1 / 3  # of a topic's mean similarity; sessions below fit nowhere
 ROUNDS = 50  # of k-means
 CHUNK = 2_000  # sessions whose vectors are in memory at once
@@ -65,7 +67,7 @@ else.
 """
 _DTYPES: dict[str, Any] = {
     **{"topic": STR, "sessions": "int64", "turns": "int64", "share": "float64"},
-    **{"terms": object, "typical": object, "example": STR},
+    **{"terms": object, "typical": object, "example": STR, "stability": "float64"},
 }
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
 _UNSPACED = re.compile(
@@ -358,6 +360,7 @@ class Topics:
                 "sessions": self.frame["sessions"].map("{:,}".format),
                 "share": self.frame["share"].map("{:.1%}".format),
                 "turns": self.frame["turns"].map("{:,}".format),
+                "stable": self.frame["stability"].map("{:.0%}".format, na_action="ignore").fillna(""),
                 "a typical session asks": self.frame["example"].fillna("").map(lambda text: visible(title(text, 90))),
             }
         )
@@ -413,18 +416,20 @@ def topics(
         `with_topics` adds it as a column. ``topics.frame`` has the largest topic first,
         and ``"other"``, the sessions that fit none, last:
 
-        ======== ============= ========================================================
-        column   dtype         meaning
-        ======== ============= ========================================================
-        topic    str           its name: the first terms
-        sessions int64         sessions about it
-        turns    int64         turns of these sessions
-        share    float64       of all sessions, 0 to 1
-        terms    list of str   what sets it apart, the clearest first
-        typical  list of str   ids of three typical sessions, the most typical first
-        example  str           the first question of the most typical session, or its
-                               first paragraph
-        ======== ============= ========================================================
+        ========= ============= =======================================================
+        column    dtype         meaning
+        ========= ============= =======================================================
+        topic     str           its name: the first terms
+        sessions  int64         sessions about it
+        turns     int64         turns of these sessions
+        share     float64       of all sessions, 0 to 1
+        terms     list of str   what sets it apart, the clearest first
+        typical   list of str   ids of three typical sessions, the most typical first
+        example   str           the first question of the most typical session, or its
+                                first paragraph
+        stability float64       how far four other seeds find it again, 0 to 1; null of
+                                a single topic and of the rest
+        ========= ============= =======================================================
 
     Raises
     ------
@@ -450,6 +455,11 @@ def topics(
     topic if it is at least a third as similar to it as the topic's sessions are on
     average. Of more than 5,000 sessions, a sample decides what the topics are. The
     first 20,000 characters of a session are read.
+
+    The stability of a topic is the mean overlap (Jaccard) of its sessions with those of
+    the topic that is most like it, with each of four other seeds. Below 0.6 a topic is
+    not to be relied on (Hennig, 2007, "Cluster-wise assessment of cluster stability"):
+    `compare_periods` with ``by="topic"`` leaves it out, and says so.
 
     Specification: "Events", has no topics.
 
@@ -480,7 +490,7 @@ def topics(
         raise ValueError(
             f"topics cannot make {number:,} topics of {len(worded):,} sessions with questions: pass a smaller k."
         )
-    model, sample = _fit([worded[at] for at in _sample(len(worded), FITTED, seed)], number, seed, embed)
+    model, sample, stability = _fit([worded[at] for at in _sample(len(worded), FITTED, seed)], number, seed, embed)
     numbers, similar = model.assign(texts)
     # The largest topic first; among equals, the one of the first session.
     sizes = np.bincount(numbers[numbers >= 0], minlength=len(model.centres))
@@ -506,7 +516,8 @@ def topics(
         about = int(counts.reindex([sessions[at] for at in members]).sum()), len(members) / len(sessions)
         example = texts[shown[0]].partition("\n\n")[0] if shown else None
         known = terms[topic] if topic >= 0 else []
-        rows.append((name, len(members), *about, known, [sessions[at] for at in shown], example))
+        stable = stability[order[topic]] if topic >= 0 and len(stability) > 1 else np.nan
+        rows.append((name, len(members), *about, known, [sessions[at] for at in shown], example, stable))
     frame = _frame_of(rows)
     return Topics(model, labels, with_provenance(frame, asked, "topics", seed=seed))
 
@@ -530,6 +541,8 @@ def with_topics(data: Any, topics: Topics) -> pd.DataFrame:
     -------
     DataFrame
         The rows, with ``topic`` (str) as ``topics.of`` says. Every ``by=`` takes it.
+        ``attrs["agentbook"]["unstable_topics"]`` names those that other seeds would not
+        find again.
 
     Raises
     ------
@@ -554,7 +567,8 @@ def with_topics(data: Any, topics: Topics) -> pd.DataFrame:
         raise TypeError(f"with_topics needs the result of ab.topics(history), not a {type(topics).__name__}.")
     frame = frame_of(data, caller="with_topics", resource="turns")
     result = frame.assign(topic=topics.of(frame))
-    result.attrs = frame.attrs
+    unstable = topics.frame.loc[topics.frame["stability"] < STABLE, "topic"].to_list()
+    result.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), "unstable_topics": unstable}}
     return result
 
 
@@ -601,8 +615,10 @@ def _sample(count: int, size: int, seed: int) -> Integers:
 # -- the model -------------------------------------------------------------------------
 
 
-def _fit(texts: Sequence[str], number: int | None, seed: int, embed: Embed | Literal[False]) -> tuple[_Model, _Vectors]:
-    """The model of texts that each have a word, and their vectors.
+def _fit(
+    texts: Sequence[str], number: int | None, seed: int, embed: Embed | Literal[False]
+) -> tuple[_Model, _Vectors, Floats]:
+    """The model of texts that each have a word, their vectors, and topics' stability.
 
     Without a number of topics, the best one. Embeddings only decide what the groups
     are: their centres are those of their words.
@@ -618,17 +634,32 @@ def _fit(texts: Sequence[str], number: int | None, seed: int, embed: Embed | Lit
     model = _Model(idf, math.log(len(texts) + 1), np.zeros((0, len(idf))), [])
     vectors = model.vectors(texts)
     if not idf:
-        return model, vectors
+        return model, vectors, np.zeros(0)
     grouped = _embedded(embed, texts) if embed else vectors
     if number is None:
         number = _best_number(grouped.some(_sample(len(grouped), TRIED, seed)), seed)
     centres = _centres(grouped, number, seed, tries=4)
+    numbers = grouped.similarity(centres).argmax(1)
+    stability = _stability(grouped, numbers, len(centres), seed)
     if embed:
-        centres = _means(vectors, grouped.similarity(centres).argmax(1), len(centres))
+        stability = stability[np.bincount(numbers, minlength=len(centres)) > 0]
+        centres = _means(vectors, numbers, len(centres))
     similar = vectors.similarity(centres)
     sizes = np.bincount(similar.argmax(1), minlength=len(centres))
     means = np.bincount(similar.argmax(1), similar.max(1), len(centres)) / np.maximum(sizes, 1)
-    return replace(model, centres=centres, reach=(REACH * means).tolist()), vectors
+    return replace(model, centres=centres, reach=(REACH * means).tolist()), vectors, stability
+
+
+def _stability(vectors: _Vectors, numbers: Integers, count: int, seed: int) -> Floats:
+    """The mean overlap of each group with the most similar one of other seeds."""
+    overlaps = np.zeros(count)
+    for other in range(seed + 1, seed + 1 + SEEDS):
+        centres = _centres(vectors, count, other, tries=4)
+        both = np.zeros((count, len(centres)))
+        np.add.at(both, (numbers, vectors.similarity(centres).argmax(1)), 1)
+        either = both.sum(1)[:, None] + both.sum(0) - both
+        overlaps += (both / np.maximum(either, 1)).max(1) / SEEDS
+    return overlaps
 
 
 def _best_number(vectors: _Vectors, seed: int) -> int:
