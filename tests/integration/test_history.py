@@ -53,10 +53,10 @@ def test_names_agree_with_the_database(service: Service, history: ab.History) ->
 
 
 def test_turns_say_which_version_answered(client: ab.Client, history: ab.History) -> None:
-    numbers = {version["id"]: version["version_number"] for version in client.agents.versions("acme~helpdesk")}
     turns = history.turns[history.turns["agent"] == "helpdesk"]
-    medians = turns.groupby(turns["agent_version"].map(numbers))["latency_s"].median()
-    assert turns["agent_version"].notna().all()
+    medians = turns.groupby("agent_version")["latency_s"].median()
+    assert set(medians.index) <= {version["version_number"] for version in client.agents.versions("acme~helpdesk")}
+    assert set(ab.anonymize(history).turns["agent_version"]) == set(history.turns["agent_version"])
     assert medians["1.1.0"] < medians["1.2.0"], "as the manual says of the demo"
 
 

@@ -25,7 +25,7 @@ from ...api.endpoints import credentials as credentials_endpoint
 from ...api.endpoints import me as me_endpoint
 from ...api.endpoints import sessions as sessions_endpoint
 from ...api.endpoints import workspaces as workspaces_endpoint
-from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, NotOffered
+from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, NotOffered, Unauthorized
 from ...api.pagination import Page
 from .. import session_log
 from ..export import to_arrow
@@ -36,6 +36,7 @@ from ..parse.schemas import STR
 RESOURCES = ("workspaces", "sessions", "agents", "credentials")
 WINDOW = 200  # sessions per workspace that are read again, the latest change first
 _REFUSALS = (Forbidden, NotFound)  # what this credential may not read
+_UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 # A platform may make a change visible slightly later than another one of the same time.
 _LATE = pd.Timedelta("1min")
 _NO_ACCOUNT = (
@@ -136,6 +137,7 @@ class CatalogLoad:
         # id.
         workspaces = workspaces.assign(id=workspaces["id"].replace(self._ids).astype(STR))
         agents = self._read_agents(sessions["agent_id"], bar)
+        sessions = self._with_versions(sessions, bar)
         credentials = self._read_credentials(workspaces, bar)
         contexts = self._read_contexts(workspaces, bar) if self._contexts else None
         return Catalog(workspaces, sessions, agents, credentials, contexts, self._missing, listed)
@@ -264,6 +266,23 @@ class CatalogLoad:
             reason = f"{count_text(len(unreadable), 'agent')} of sessions cannot be read: {unreadable[0]}"
             self._missing.setdefault("agents", reason)
         return concat([agents, others.frame(key for key in unlisted if others.loads[key].error is None)])
+
+    def _with_versions(self, sessions: pd.DataFrame, bar: Progress) -> pd.DataFrame:
+        """The sessions with the numbers of versions in place of their ids, where known.
+
+        Sessions of an earlier load have them already, so only new versions are read.
+        """
+        known, version = self._known.sessions.reindex(columns=["id", "agent_version"]), sessions["agent_version"]
+        before = look_up(sessions["id"], known["id"], known["agent_version"])
+        numbers = look_up(version, version[before.notna()], before.dropna())
+        is_id = numbers.isna() & version.str.fullmatch(_UUID, na=False)
+        of_agents = sorted(set(sessions.loc[is_id, "agent_id"].dropna()))
+        calls = {key: agents_endpoint.versions(key) for key in of_agents}
+        refused = (*_REFUSALS, NotOffered, InvalidInput, Unauthorized)
+        lists = self._fetch("versions", "agent_versions", calls, bar, refused)
+        versions = lists.frame(key for key in calls if lists.loads[key].error is None)
+        numbers = numbers.fillna(look_up(version, versions["id"], versions["version_number"]))
+        return sessions.assign(agent_version=numbers.fillna(version))
 
     def _read_credentials(self, workspaces: pd.DataFrame, bar: Progress) -> pd.DataFrame:
         if not self._details:

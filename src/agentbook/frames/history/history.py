@@ -82,8 +82,9 @@ class History:
         The columns of `load_events`, with ``workspace``, ``agent``, ``session``,
         ``initiator`` (names), ``workspace_id``, ``agent_id``, ``agent_version``,
         ``initiator_type`` and ``initiator_id`` of the session, by session and id.
-        `turns` have them too. The version is null where the platform's sessions do not
-        say it.
+        `turns` have them too. The version is its number, such as ``"2.0.0"``, or its id
+        where the credential may not read the agent's versions; null where the
+        platform's sessions do not say it.
     missing : dict
     anonymized : DataFrame or None
         What `anonymize` did, if it made this history.
