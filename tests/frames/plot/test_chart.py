@@ -367,12 +367,6 @@ def test_without_widgets_the_picture_is_all_there_is(page: Page, monkeypatch: py
     assert page.shown(drawing)["text/html"] == drawing.html()
 
 
-def test_outside_of_a_kernel_no_widget_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chart_module, "live_chart", lambda *_: pytest.fail("a terminal has no page"))
-    drawing = plot.failures(events_of())
-    assert drawing._repr_mimebundle_()["text/html"] == drawing.html()
-
-
 def test_a_narrow_page_shrinks_a_picture_no_further_than_its_labels_are_legible() -> None:
     image = plot.latency(events_of(5)).html()
     width = float(re.search(r'<svg[^>]*width="([\d.]+)', plot.latency(events_of(5)).svg())[1])  # type: ignore[index]

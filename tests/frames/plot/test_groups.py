@@ -11,7 +11,6 @@ import pytest
 
 from agentbook.frames import plot
 from agentbook.frames.plot.style import COLOURS, INK
-from frames.plot.test_plot import events_of
 
 # What people with one kind of cone see of linear RGB (Machado et al., 2009).
 VISION = {
@@ -98,10 +97,6 @@ def test_more_groups_than_can_be_told_apart_are_refused_with_their_number(draw: 
     with pytest.raises(ValueError, match="cannot draw 41 groups of 'agent'"):
         draw(table, by="agent", top=40)
     assert len(legend_of(draw(table, by="session_id", top=10))) == 11
-
-
-def test_a_few_sessions_can_be_told_apart() -> None:
-    assert set(legend_of(plot.latency(events_of(), by="session_id"))) == {"s0", "s1", "s2"}
 
 
 def test_a_group_of_nothing_has_a_name() -> None:

@@ -17,7 +17,7 @@ from agentbook.frames import plot
 from agentbook.frames.parse.frame import to_frame
 from agentbook.frames.plot import session
 from frames.plot.test_chart import _cached_vega, select  # noqa: F401 - a fixture
-from frames.plot.test_groups import legend_of, turns_of
+from frames.plot.test_groups import turns_of
 from frames.plot.test_plot import assert_says_why, events_of
 
 START = datetime(2026, 10, 3, 8, tzinfo=UTC)
@@ -72,6 +72,23 @@ def _values(drawing: Any) -> list[dict[str, Any]]:
     return max(datasets.values(), key=len)
 
 
+# -- activity --
+
+
+def test_activity_counts_people_too_and_marks_where_a_version_began() -> None:
+    events = events_of(15).assign(author_id=lambda rows: rows["session_id"], agent="helper")
+    versions = ["1.0.0"] * 5 + ["2.0.0"] * 10
+    drawing = plot.activity(events.assign(agent_version=versions * 3), freq="1h")
+    table = ab.activity(events, "1h")
+    counts = drawing.data.pivot(index="period", columns="count", values="n")
+    assert counts["people"].to_list() == table["people"].to_list()
+    assert counts["people"].max() == 3
+    assert "Began: helper 2.0.0 (Sat 2026-10-03 11:00)." in drawing.text
+    assert "helper 2.0.0" in drawing.svg()
+    for plain in (events, events.assign(agent_version=None), events.assign(agent_version="1.0.0")):
+        assert "Began" not in plot.activity(plain).text
+
+
 # -- failure_rate --
 
 
@@ -86,13 +103,6 @@ def test_the_rate_of_failures_is_of_the_turns_of_the_period_and_group() -> None:
     by_kind = plot.failure_rate(table, by="kind", freq="1D").data
     assert by_kind[["kind", "n", "share"]].to_numpy().tolist() == [["budget", 16, 1 / 16], ["error", 16, 2 / 16]]
     assert overall.text == "3 of 16 turns failed (18.8 %). Highest rate: 18.8 % (Thu 2026-10-01)."
-
-
-def test_a_period_without_a_failure_of_a_kind_has_the_rate_zero() -> None:
-    rows = plot.failure_rate(events_of(10, sessions=1), by="kind", freq="3h").data
-    assert rows[["kind", "turns", "share"]].to_numpy().tolist() == [["turn_timeout", 1, 0.5]] * 2
-    assert plot.failure_rate(turns_of([5]), by="kind").data.empty
-    ET.fromstring(plot.failure_rate(turns_of([5]), by="kind").svg())
 
 
 # -- comparison --
@@ -180,14 +190,6 @@ def test_the_correction_is_named_with_its_number_of_groups() -> None:
     assert "Holm" not in alone.text + "".join(alone.chart.to_dict()["title"]["subtitle"])
 
 
-def test_what_was_zero_before_is_said_and_not_drawn() -> None:
-    table = ab.compare_periods(events_of(5, sessions=2), as_of="2026-10-04T00:00:00Z")
-    drawing = plot.comparison(table)
-    assert drawing.data["ratio"].notna().all()
-    ET.fromstring(drawing.svg())
-    assert "NaN" not in drawing.svg()
-
-
 # -- usage --
 
 
@@ -200,7 +202,7 @@ def test_who_asks_most_comes_first_and_the_rest_is_other() -> None:
     few = plot.authors(table, top=1)
     assert few.data["author_id"].to_list() == ["u1", "other", "other"]
     assert [(row["name"], row["kind"]) for row in _values(few)] == [
-        *(("Ada", "user"), ("other", "api_key"), ("other", "schedule")),
+        *(("Ada", "user"), ("other", "api_key"), ("other", "schedule"))
     ]
     assert few.text == drawing.text
 
@@ -304,18 +306,3 @@ def test_changes_that_cannot_be_drawn_say_why() -> None:
                                     "Choose other spans with a= and b=.")  # fmt: skip
     for drawing in (nothing, first_week):
         assert_says_why(drawing)
-
-
-def test_legends_name_each_group_once() -> None:
-    legend = legend_of(plot.failure_rate(events_of(), by="workspace_id", freq="1D"))
-    assert set(legend) == {"w0", "w1", "w2"}
-
-
-@pytest.mark.parametrize("value", ["turns", "failed", "failed_share", "p95", "mean"])
-def test_the_heat_map_shows_any_measure(value: str) -> None:
-    turns = turns_of([48])
-    drawing = plot.activity_heatmap(turns, value=value)
-    table = ab.hour_of_week(turns, value=value)
-    column = value if value in ("turns", "failed", "failed_share") else f"{value}_s"
-    assert drawing.data[column].max() == table.max().max()
-    assert "by weekday and hour" in drawing.text

@@ -121,22 +121,6 @@ def assert_says_why(drawing: Any) -> None:
     assert " ".join(texts[1:]) == drawing.text
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [plot.activity_heatmap, plot.latency, plot.turn_timeline, plot.failures],
-    ids=lambda draw: str(draw.__name__),
-)
-def test_events_without_instants_are_drawn_too(draw: Any) -> None:
-    events = events_of(4, sessions=1)
-    for undated in (
-        events.assign(created_at=pd.NaT),
-        events.assign(created_at=events["created_at"].where(events.index > 1)),
-    ):
-        svg = draw(undated).svg()
-        ET.fromstring(svg)
-        assert "NaN" not in svg
-
-
 def luminance(colour: str) -> float:
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
@@ -221,14 +205,6 @@ def test_the_slowest_is_named_as_it_is_and_nothing_is_no_name() -> None:
     assert "Slowest by agent_id: (unknown) (" in plot.latency(events.assign(agent_id=None), by="agent_id").text
 
 
-def test_a_chart_of_many_events_holds_few_rows() -> None:
-    many = events_of(2000, sessions=3)
-    assert len(many) == 6000
-    for drawing in (plot.activity_heatmap(many), plot.latency(many), plot.failures(many)):
-        assert len(drawing.data) <= 200
-        assert len(drawing.chart.to_json()) < 60_000
-
-
 @pytest.mark.parametrize("name", ["a:b", 'it\'s "one"', "x.y[0]", "group", "p50:Q"])
 def test_a_column_to_draw_by_may_have_any_name(name: str) -> None:
     turns = turns_of(events_of(10))
@@ -240,6 +216,7 @@ def test_a_column_to_draw_by_may_have_any_name(name: str) -> None:
 def test_only_charts_are_listed_and_a_misspelt_name_is_corrected() -> None:
     assert dir(plot) == [
         *(
+            "activity",
             "activity_heatmap",
             "authors",
             "comparison",

@@ -3,6 +3,7 @@
 ===================== ================================================================
 chart                 what it shows
 ===================== ================================================================
+`activity`            questions, sessions and people, over time
 `activity_heatmap`    events, or a measure of turns, by weekday and hour
 `latency`             how long replies took, over time
 `failures`            failed turns by kind
@@ -28,11 +29,12 @@ from ..._text import missing_attribute
 from .bars import authors, credentials, failures
 from .changes import comparison
 from .chart import with_text
-from .over_time import failure_rate, latency
+from .over_time import activity, failure_rate, latency
 from .patterns import activity_heatmap
 from .session import turn_timeline, waterfall
 
 __all__ = [
+    "activity",
     "activity_heatmap",
     "authors",
     "comparison",

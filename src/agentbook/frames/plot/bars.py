@@ -208,14 +208,7 @@ def authors(data: Any, *, since: Any = None, until: Any = None, top: int = 20) -
     2 turns of 1 author. Most: k1 2.
     """
     table = turns_within(
-        data,
-        "author_type",
-        "author_id",
-        "session_id",
-        "status",
-        since=since,
-        until=until,
-        caller="plot.authors",
+        data, "author_type", "author_id", "session_id", "status", since=since, until=until, caller="plot.authors"
     )
     everyone, tz = author_table(table), zone_in(None, table)
     # The rest share an id, and therefore one row of the table per kind.

@@ -1,22 +1,28 @@
-"""Charts over time: the latency of turns, and the share that fails."""
+"""Charts over time: how much happened, how long it took, and the share that fails."""
 
 from __future__ import annotations
 
 from datetime import tzinfo
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..._text import count_text
-from ..analysis.arguments import warns_once, zone_in
+from ...api.span import zone
+from ..analysis.activity import activity as activity_table
+from ..analysis.arguments import rows_in, span_in, warns_once, with_instants, zone_in
 from ..analysis.failures import FAILURE_COLUMNS, failures
 from ..analysis.statistic import check_stat, quantile_of
 from ..analysis.timing import latency as latency_table
+from ..parse.schemas import STR
+from ..tabular import events_of
 from .chart import Chart, with_text
 from .inputs import turns_within
 from .style import (
     BAD,
     COLOURS,
+    INK,
     Marks,
     altair,
     clock_text,
@@ -24,6 +30,7 @@ from .style import (
     group_channels,
     group_labels,
     group_names,
+    join_names,
     period_name,
     shown_groups,
     styled,
@@ -33,7 +40,105 @@ from .style import (
 )
 
 _NUMBERS = ("n", "mean_s", "min_s", "p50_s", "p95_s", "max_s")
+_COUNTED = {"messages": "questions", "sessions": "sessions", "people": "people"}
+_MAX_VERSIONS, _ROWS = 8, 4  # that are marked, and the rows of their names
 _NAMES = {"p50": "median", "mean": "mean", "min": "minimum", "max": "maximum"}  # of statistics
+
+
+@warns_once
+def activity(
+    data: Any, *, freq: str | None = None, since: Any = None, until: Any = None, tz: str | tzinfo | None = None
+) -> Chart:
+    """Questions, sessions and people over time, and where a version began.
+
+    Parameters
+    ----------
+    data : DataFrame, History, or any other table of events
+        Events.
+    freq : str, optional
+        Length of a period. Default: the shortest from 15 minutes to a month that makes
+        at most 60 periods.
+    since, until : str, datetime, date or Timedelta, optional
+        Only events from `since` on and before `until`: instants, dates, or lengths of
+        time before the data were loaded, such as ``"7d"``.
+    tz : str or tzinfo, optional
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the history, else UTC.
+
+    Returns
+    -------
+    Chart
+        `data` has a row per period and line, of the table of `agentbook.activity`. A
+        dashed line marks the first event of a version of an agent after another one, if
+        the events have ``agent_version``: the last eight of them.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, an argument is unknown, or there are too many periods.
+    ImportError
+        If the extra ``lab`` is not installed.
+
+    Notes
+    -----
+    Specification: "Events", rule 3.
+
+    Examples
+    --------
+    >>> activity(events, freq="1D").data["count"].unique().tolist()
+    ['questions', 'sessions', 'people']
+    """
+    alt, events = altair(), events_of(data, caller="plot.activity")
+    tz = zone_in(tz, events)
+    span = span_in(events, "created_at", since, until, tz=tz)
+    events = with_instants(events, "created_at", caller="plot.activity")
+    inside = rows_in(span, events, events["created_at"], caller="plot.activity")
+    freq = freq or default_period(inside["created_at"])
+    table = activity_table(events, freq, tz=tz, since=since, until=until).rename(columns=_COUNTED)
+    rows = table.melt("period", [*_COUNTED.values()], "count", "n")
+    shown = rows[["n"]].assign(at=wall_clock(rows["period"]), when=clock_text(rows["period"]), group=rows["count"])
+    begun = _versions(events)
+    first, last = inside["created_at"].min(), inside["created_at"].max()
+    begun = begun[begun["at"].between(first, last)].tail(_MAX_VERSIONS)
+    local = begun["at"].dt.tz_convert(zone(tz))
+    begun = begun.assign(at=wall_clock(local), when=clock_text(local), late=begun["at"] > first + (last - first) / 2)
+    # The names of versions have room above the lines.
+    top = shown["n"].max() * (1.35 if len(begun) else 1)
+    x, y = time_axis(tz, "time"), alt.Y("n:Q", title=None, scale=alt.Scale(domain=[0, max(float(top), 1)]))
+    lines = _line_per_group(shown, "", x, y, "n", tooltip(when="from", group="count", n=("number", ",")))
+    marks = alt.Chart(alt.InlineData(values=begun.to_dict("records"))).encode(
+        x=x, tooltip=tooltip(name="version", when="from")
+    )
+    labels = [  # in rows, so that they do not overlap
+        marks.transform_filter(f"datum.row == {row} && {'' if late else '!'}datum.late")
+        .mark_text(align="right" if late else "left", dx=-4 if late else 4, y=6 + 12 * row)
+        .encode(text="name:N")
+        for row in range(min(len(begun), _ROWS))
+        for late in (False, True)
+    ]
+    rules = marks.mark_rule(color=INK, strokeDash=[3, 3])
+    chart = alt.layer(rules, *labels, lines).properties(width=560, height=220)
+    text = f"{count_text(int(table['questions'].sum()), 'question')}."
+    if len(table):
+        most = int(table["questions"].argmax())
+        when = clock_text(table["period"])[most]
+        text += f" Most per {period_name(freq)}: {count_text(int(table['questions'][most]), 'question')} ({when}), "
+        text += f"{count_text(int(table['sessions'].max()), 'session')}, {table['people'].max():,} users."
+    if len(begun):
+        text += f" Began: {join_names([f'{each.name} ({each.when})' for each in begun.itertuples(index=False)], _MAX_VERSIONS)}."
+    return with_text(styled(chart, "Activity", f"per {period_name(freq)}; dashed: a version began"), text, rows, shown)
+
+
+def _versions(events: pd.DataFrame) -> pd.DataFrame:
+    """When each version of an agent began that was not its first, and its name."""
+    agent = "agent" if "agent" in events else "agent_id"
+    names = [agent, "agent_version"]
+    if not set(names) <= set(events):
+        return pd.DataFrame({"at": pd.to_datetime([], utc=True), "name": [], "row": []})
+    first = events.groupby([events[name].astype(STR) for name in names])["created_at"].min().dropna().sort_values()
+    begun = first[first.index.get_level_values(agent).duplicated()].rename("at").reset_index()
+    begun["name"] = begun[agent].str.slice(0, 30) + " " + begun["agent_version"].str.slice(0, 12)
+    return begun.assign(row=np.arange(len(begun))[::-1] % _ROWS)[["at", "name", "row"]]
 
 
 @warns_once

@@ -9,15 +9,7 @@ from ..._text import count_text
 from ..analysis.activity import WEEKDAYS, hour_of_week
 from ..tabular import frame_of
 from .chart import Chart, with_text
-from .style import (
-    COLOURS,
-    FAINT,
-    INK,
-    Marks,
-    altair,
-    styled,
-    tooltip,
-)
+from .style import COLOURS, FAINT, INK, Marks, altair, styled, tooltip
 
 
 def activity_heatmap(

@@ -161,11 +161,14 @@ def join_names(names: Sequence[str], limit: int = 3) -> str:
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
-def time_axis(tz: str) -> Any:
-    """The horizontal axis of a chart over the time of the question, column ``at``."""
+def time_axis(tz: str, title: str = "asked") -> Any:
+    """The horizontal axis of a chart over time, by default that of the question.
+
+    The column is ``at``.
+    """
     alt = altair()
     axis = alt.Axis(grid=False, labelOverlap=True, format=_CLOCK)
-    return alt.X("at:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
+    return alt.X("at:T", title=f"{title} ({tz})", scale=alt.Scale(type="utc"), axis=axis)
 
 
 def tooltip(**fields: str | tuple[str, str]) -> list[Any]:
