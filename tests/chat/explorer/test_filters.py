@@ -20,15 +20,8 @@ from chat.explorer.test_crossfilter import FILTERS
 TURNS = make_turns(500)
 OUTCOMES, GROUPS = ["answered", "error", "open"], ["guide", None, "data-desk"]
 EVERYTHING: dict[str, Any] = {
-    "begin": None,
-    "end": None,
-    "low": None,
-    "high": None,
-    "hours": [],
-    "outcomes": [],
-    "groups": [],
-    "text": "",
-}
+    "begin": None, "end": None, "low": None, "high": None, "hours": [], "outcomes": [], "groups": [], "text": ""
+}  # fmt: skip
 
 
 def test_ends_are_rounded_so_that_code_can_state_them() -> None:
@@ -43,13 +36,8 @@ def test_ends_are_rounded_so_that_code_can_state_them() -> None:
 
 def test_what_was_sent_comes_back() -> None:
     wire = EVERYTHING | {
-        "begin": START_MS,
-        "low": 2.5,
-        "hours": [33, 34],
-        "outcomes": [1],
-        "groups": [1, 2],
-        "text": "a b",
-    }
+        "begin": START_MS, "low": 2.5, "hours": [33, 34], "outcomes": [1], "groups": [1, 2], "text": "a b"
+    }  # fmt: skip
     filters = parse_filters(wire, OUTCOMES, GROUPS)
     assert filters.groups == (None, "data-desk")
     assert filters_message(filters, OUTCOMES, GROUPS) == wire
@@ -76,14 +64,9 @@ def test_a_malformed_message_is_refused(part: dict[str, Any]) -> None:
 
 def test_a_selection_in_words() -> None:
     filters = Filters(
-        since=pd.Timestamp("2026-09-21T08:00Z"),
-        until=pd.Timestamp("2026-09-21T10:30Z"),
-        min_latency_s=20.0,
-        hours=(8, 33),
-        outcomes=("error",),
-        groups=(None, "guide", "echo", "a\u202eb"),
-        text="late \u202eparcel",
-    )
+        since=pd.Timestamp("2026-09-21T08:00Z"), until=pd.Timestamp("2026-09-21T10:30Z"), min_latency_s=20.0,
+        hours=(8, 33), outcomes=("error",), groups=(None, "guide", "echo", "a\u202eb"), text="late \u202eparcel",
+    )  # fmt: skip
     assert dict(filters.describe("agent", "Europe/Berlin")) == {
         "time": "asked 2026-09-21 10:00 to 12:30",
         "latency": "latency 20 s or more",

@@ -18,14 +18,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentbook.api.run_limits import RUN_LIMITS
-from agentbook.api.span import first_id_at, is_persisted
+from agentbook.api.span import first_id_at
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
-from agentbook.frames.analysis.activity import (
-    WEEKDAYS,
-    activity,
-    hour_of_week,
-    session_summary,
-)
+from agentbook.frames.analysis.activity import WEEKDAYS, activity, hour_of_week, session_summary
 from agentbook.frames.analysis.failures import FAILURE_KINDS, failures
 from agentbook.frames.analysis.timing import timing
 from agentbook.frames.analysis.turns import turns
@@ -284,11 +279,6 @@ def test_measures_by_hour_of_week(script: list[Any], tz: str, take: Callable[[pd
         assert actual[actual != 0].to_dict() == pytest.approx(numbers[numbers != 0].to_dict()), value
 
 
-def test_an_unknown_measure_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"hour_of_week has no value 'fail' \(did you mean 'failed'\?\).*'p95'"):
-        hour_of_week(frame_of({}), value="fail")
-
-
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([*EXAMPLES, "error", None])), max_size=20))
 def test_failures_of_every_kind(outcomes: list[tuple[str, str | None]]) -> None:
     """Each turn of each session ends in one way or another, None in a reply."""
@@ -353,7 +343,3 @@ def test_filling_is_refused_before_it_fills_the_memory(monkeypatch: pytest.Monke
         ValueError, match=r"2 values of session_id in each of \d+ periods of '1h' make more than 9 rows"
     ):
         activity(frame, "1h", by="session_id")
-
-
-def test_persisted_ids_only() -> None:
-    assert all(is_persisted(event["id"]) for event in sessions_of([(0, 0, 1)] * 9)["s0"])

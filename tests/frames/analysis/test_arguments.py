@@ -14,7 +14,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.errors import EmptyWarning
-from agentbook.frames.analysis.arguments import keep_top, period_range, with_advice
+from agentbook.frames.analysis.arguments import keep_top, period_range
 from agentbook.frames.analysis.turns import REQUIRED
 from agentbook.frames.dask import without_categories
 from agentbook.frames.parse.frame import to_frame
@@ -341,13 +341,3 @@ def test_periods_are_compared_by_the_events_own_column() -> None:
         pd.testing.assert_frame_equal(actual.rename(columns={name: "team"}), expected)
     by_id = ab.compare_periods(events, by="id", **when).query("metric == 'turns'")
     assert by_id["after"].sum() == len(ab.turns(events)), "a turn is its first event's"
-
-
-def test_only_an_empty_frame_carries_advice_and_the_frame_itself_is_untouched() -> None:
-    events = events_of()
-    empty = events.iloc[:0]
-    assert with_advice(events, "no sessions yet") is events
-    assert with_advice(empty, "") is empty
-    advised = with_advice(empty, "no sessions yet")
-    assert advised.attrs["agentbook"]["advice"] == "There are no sessions yet."
-    assert "advice" not in empty.attrs.get("agentbook", {})

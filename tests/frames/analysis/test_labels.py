@@ -45,18 +45,6 @@ def test_labels_are_the_sessions_own(rows: list[str | None], known: dict[str, An
     assert "workspace_id" not in events, "the frame given is as it was"
 
 
-def test_a_count_by_workspace_and_agent_needs_one_line() -> None:
-    page = {"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T08:15:00Z"}]}
-    parts = [to_frame("events", [json.dumps(page).encode()], context={"session_id": name}) for name in "ab"]
-    events = ab.with_sessions(
-        pd.concat(parts),
-        pd.DataFrame({"id": ["a", "b"], "workspace_id": ["w", "w"], "agent_id": ["g1", "g2"]}),
-    )
-    assert ab.activity(events, "1D", by="workspace_id")["sessions"].to_list() == [2]
-    assert ab.activity(events, "1D", by=["workspace_id", "agent_id"])["events"].to_list() == [1, 1]
-    assert ab.turns(events)["agent_id"].to_list() == ["g1", "g2"]
-
-
 def test_the_case_of_a_sessions_uuid_does_not_matter() -> None:
     """Loads write session ids in lower case; a list has them as the platform does."""
     upper, other = "019A0B1C-0000-7000-8000-00000000000A", "019A0B1C-0000-7000-8000-00000000000B"

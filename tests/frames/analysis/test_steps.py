@@ -167,12 +167,8 @@ def test_unknown_fields_of_an_event_say_as_much_as_its_content() -> None:
     """The embedded service's own shape: the content stays empty, as specified."""
     step = {"kind": "task", "name": "helper", "started_at": "2026-10-03T08:00:01Z", "ended_at": "2026-10-03T08:00:05Z"}
     inner = {
-        "kind": "tool",
-        "name": "sql",
-        "arguments": {"q": 1},
-        "parent_id": "t1",
-        "started_at": "2026-10-03T08:00:02Z",
-    }
+        "kind": "tool", "name": "sql", "arguments": {"q": 1}, "parent_id": "t1", "started_at": "2026-10-03T08:00:02Z"
+    }  # fmt: skip
     table = steps(
         session(
             event(8, "runtime_done", {}, "t2", step=inner), event(8.5, "runtime_done", {}, "t1", step=step), done(8.7, "t3")

@@ -102,13 +102,6 @@ def test_concurrency(spans: list[tuple[int, int]]) -> None:
         assert row["mean"] == pytest.approx(overlap / 3600, abs=1e-9)
 
 
-def test_concurrency_by_days_counts_the_hour_more_of_a_long_day() -> None:
-    begin = (datetime(2026, 10, 24, 22, tzinfo=UTC) - START).total_seconds()  # midnight in Berlin
-    table = table_of([(int(begin), 25 * 3600)])
-    daily = timing(table, freq="1D", tz="Europe/Berlin")
-    assert daily[["most", "mean"]].to_numpy().tolist()[0] == [1.0, 1.0]
-
-
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 20_000), min_size=1, unique=True).map(sorted)))
 def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
     frame = events_of(offsets)

@@ -30,12 +30,8 @@ def call(number: int, content: Any, task_id: str = "t0", type: str = "tool_call"
 
 def service_step(name: str, **more: Any) -> dict[str, Any]:
     return {
-        "kind": "tool",
-        "name": name,
-        "started_at": "2026-03-01T10:00:01Z",
-        "ended_at": "2026-03-01T10:00:03Z",
-        **more,
-    }
+        "kind": "tool", "name": name, "started_at": "2026-03-01T10:00:01Z", "ended_at": "2026-03-01T10:00:03Z", **more
+    }  # fmt: skip
 
 
 TURNS: dict[str, list[Event]] = {
@@ -123,29 +119,6 @@ def test_saved_steps_keep_their_contents() -> None:
     saved = Transcript.from_json(conversation.to_json())
     assert saved.exchanges[0].steps == conversation.exchanges[0].steps
     assert "SELECT" in conversation.to_html()
-
-
-HOSTILE: list[Any] = [
-    None, [], "x", {"tool": {"tool": {"tool": {"tool": 1}}}}, {"tool": "a" * 100_000, "arguments": {"b" * 9_000: "c" * 90_000}},
-    {"tool": "<img src=x onerror=alert(1)>", "arguments": "</pre><script>alert(1)</script>", "result": {"<b>": "<i>\n"}},
-    {"tool": "x", "call_id": {"a": 1}, "parent_id": ["x"], "started_at": "soon", "ended_at": "9999-99-99", "state": []},
-    {"tool_calls": [1, None, {"name": 5}, {"name": "y", "arguments": float("nan")}]}, {"tool": "\ud800", "result": "\ud800"},
-]  # fmt: skip
-
-
-def test_hostile_contents_are_shown_literally() -> None:
-    deep: Any = 1
-    for _ in range(3_000):
-        deep = [deep]
-    events = [
-        call(n + 1, content, f"t{n + 1}") for n, content in enumerate([*HOSTILE, {"tool": "deep", "result": deep}])
-    ]
-    exchange = exchange_of([*events, {**done(29, "t29"), "step": "not an object"}])
-    page = exchange_html(exchange, "guide", live=True)
-    assert "<img" not in page
-    assert "<script" not in page
-    assert "more characters" in page
-    assert len(page) < 60_000
 
 
 def test_a_thousand_steps_are_cut() -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-import sys
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -198,29 +195,3 @@ def test_the_clock_can_be_the_id() -> None:
     assert turns(frame, clock="at")["latency_s"].to_list() == [0.001]
     with pytest.raises(ValueError, match="created_at"):
         turns(frame, clock="wall")
-
-
-def python_calls(function: Callable[[], Any]) -> int:
-    """The number of Python functions that a call of `function` calls."""
-    calls = 0
-
-    def count(_frame: Any, event_name: str, _argument: Any) -> None:
-        nonlocal calls
-        calls += event_name == "call"
-
-    sys.setprofile(count)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
-def test_the_work_does_not_grow_with_the_number_of_sessions() -> None:
-    few, many = (
-        frame_of({f"s{n}": built([("message", {"text": "?"}, "user", "")]) for n in range(count)}) for count in (5, 50)
-    )
-    table = turns(many)
-    assert np.array_equal(table["turn"], np.ones(50))
-    turns(few)
-    assert python_calls(lambda: turns(many)) <= 1.1 * python_calls(lambda: turns(few)), "no loop over sessions"

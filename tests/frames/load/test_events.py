@@ -92,11 +92,7 @@ def test_each_event_comes_once(times: list[int], connections: int, page: int, si
 
 def test_events_that_do_not_belong_are_named_and_kept() -> None:
     first, second = event_id(1, 1), event_id(2, 2)
-    items = [
-        {"id": second, "session_id": "s"},
-        {"id": first, "session_id": "other"},
-        {"id": first, "session_id": "s"},
-    ]
+    items = [{"id": second, "session_id": "s"}, {"id": first, "session_id": "other"}, {"id": first, "session_id": "s"}]
     body = json.dumps({"pagination": {"has_more": False, "total_count": 3}, "items": items}).encode()
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))

@@ -18,7 +18,6 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api import pagination
 from agentbook.frames.load import events as many
 from agentbook.frames.load import loader
 from agentbook.frames.store import sync
@@ -211,21 +210,6 @@ def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int) ->
         assert frame["id"].tolist() == expected
 
 
-def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
-    platform = HttpPlatform({"s": IDS[:8]})
-    client = platform.client()
-
-    def load() -> Any:
-        events = client.sessions.events("s", sort_by="id")
-        events.list_call = replace(events.list_call, max_page=2)
-        return events.to_pandas()
-
-    whole = [frame for frame in through_interrupts(load, loader, pagination, every=19) if frame is not None]
-    assert len(whole) > 3
-    for frame in whole:
-        assert frame["id"].tolist() == IDS[:8]
-
-
 def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(sync, "COMMIT_ROWS", 15)
     platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
@@ -262,27 +246,6 @@ def test_a_long_session_is_committed_as_it_comes(monkeypatch: pytest.MonkeyPatch
     store.sync(platform.client())
     assert platform.requests - requests < 8, "it goes on after it"
     assert store.events()["id"].tolist() == IDS
-
-
-def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
-    platform = HttpPlatform({"s": IDS, "t": IDS[:3]})
-    seen = 0
-
-    def add(self: Any, rows: int, total: int | None = None) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == 4:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("agentbook.frames.load.loader.Progress.add", add)
-    with pytest.raises(ab.PartialLoad, match="interrupted") as raised:
-        ab.load_events(platform.client(), ["s", "t"], progress=True)
-    arrived = raised.value.partial_frame.groupby("session_id", observed=True)["id"].agg(list)
-    long, short = arrived["s"], arrived.get("t", [])
-    assert long == IDS[: len(long)], "the pages that had arrived"
-    assert len(long) >= 10
-    assert short in ([], IDS[:3])
-    assert raised.value.resume()["id"].tolist() == IDS + IDS[:3]
 
 
 def test_an_async_listing_that_stopped_goes_on_too() -> None:

@@ -159,13 +159,9 @@ COMMON = {
     | st.builds(lambda start: frozenset(range(start, start + 25)), st.integers(0, 60)),
 }
 PLAIN = st.builds(
-    Quirks,
-    **COMMON,
-    ignores_offset=st.booleans(),
-    most_offset=st.none() | st.integers(5, 40),
-    ignores_from_id=st.booleans(),
-    known_ids_only=st.booleans(),
-)
+    Quirks, **COMMON, ignores_offset=st.booleans(), most_offset=st.none() | st.integers(5, 40),
+    ignores_from_id=st.booleans(), known_ids_only=st.booleans(),
+)  # fmt: skip
 
 
 @given(quirks=PLAIN, since=st.none() | st.integers(1, 70), seed=st.integers(0, 3))  # the id of 0 is the bound itself

@@ -19,19 +19,12 @@ from frames.parse.pages import page
 SECRET = "sk-proj-5up3rs3cret"
 
 CREDENTIAL = {
-    "id": "c1",
-    "integration": {"name": "github", "client_secret": SECRET},
-    "signature_type": {"key": SECRET},
-    "params": {"token": SECRET, "nested": {"list": [SECRET, 123456]}},
-    "extra_data": {"refresh": SECRET},
-    "config_params": SECRET,
-    "webhook_owner_identifier": SECRET,
-    "webhook_url": f"https://u:{SECRET}@hooks.example.com/{SECRET}?k={SECRET}",
-    "access_token": SECRET,
-    "target": {"id": "t1", "password": SECRET},
-    "auth_config_id": {"oops": SECRET},
-    "created_at": SECRET,
-}
+    "id": "c1", "integration": {"name": "github", "client_secret": SECRET}, "signature_type": {"key": SECRET},
+    "params": {"token": SECRET, "nested": {"list": [SECRET, 123456]}}, "extra_data": {"refresh": SECRET},
+    "config_params": SECRET, "webhook_owner_identifier": SECRET,
+    "webhook_url": f"https://u:{SECRET}@hooks.example.com/{SECRET}?k={SECRET}", "access_token": SECRET,
+    "target": {"id": "t1", "password": SECRET}, "auth_config_id": {"oops": SECRET}, "created_at": SECRET
+}  # fmt: skip
 
 
 def test_a_credential_shows_no_secret_anywhere(tmp_path: Any) -> None:
@@ -97,12 +90,6 @@ def test_unknown_fields_with_names_of_secrets_are_masked_in_every_frame() -> Non
         assert extra["usage"] == {"prompt_tokens": 12}
     assert json.loads(to_frame("agents", [page])["extra"][1])["region"] == "eu"
     assert json.loads(to_frame("agents", [page], reveal=True)["extra"][0])["api_key"] == secret
-
-
-def test_a_secret_whose_name_is_spelt_with_escapes_is_masked() -> None:
-    body = b'{"items":[{"id":"e1","metadata":{"\\u0074oken":"sk-12345"}}]}'
-    frame = to_frame("events", [body])
-    assert json.loads(frame["extra"].iloc[0]) == {"metadata": {"token": "<string, 8 characters>"}}
 
 
 def test_a_repeated_key_hides_no_secret_behind_its_last_value() -> None:

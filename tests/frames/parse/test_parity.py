@@ -9,62 +9,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentbook.frames.parse.frame import to_frame
-from frames.parse.reference import COLUMNS, read_page
+from frames.parse.reference import COLUMNS
 
 ID = "019a0b1c-{:04x}-7000-8000-{:012x}"
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
-    ["text", '"text"', '{"text":1}', "line\nbreak", 'say "text": no', "\\u0074ext", "x" * 100, "Grüße", "", "a\\"]
-)
-KEYS = st.sampled_from(["text", "tool", "arguments", "Text", "te\u0078t", "texts", 'a"b', "ключ", "", "x"]) | TEXTS
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
-)
-CONTENTS = st.one_of(
-    st.fixed_dictionaries({"text": TEXTS}),
-    st.just({}),
-    st.fixed_dictionaries({"tool": TEXTS, "arguments": st.dictionaries(KEYS, VALUES, max_size=3)}),
-    st.fixed_dictionaries({"text": TEXTS}, optional={"usage": VALUES}),
-    st.dictionaries(KEYS, VALUES, max_size=4),
-    VALUES,
-)
-MOMENTS = st.sampled_from(
-    ["2026-10-03T08:15:00Z", "2026-10-03T08:15:00.123456Z", "2026-10-03T10:15:00+02:00", "2026-10-03T08:15:00"]
-)
-USUAL = {
-    "id": st.builds(ID.format, st.integers(0, 2**16 - 1), st.integers(0, 2**48 - 1)),
-    "type": st.sampled_from(["message", "runtime_done", "tool_call"]),
-    "content": CONTENTS,
-    "created_at": MOMENTS,
-}
-OPTIONAL = {
-    "session_id": st.just("s"),
-    "task_id": TEXTS,
-    "updated_at": MOMENTS,
-    "author": st.fixed_dictionaries({}, optional={"type": TEXTS, "id": TEXTS, "name": TEXTS, "team": VALUES}) | VALUES,
-    "trace_id": VALUES,
-    "région": TEXTS,
-}
-UNUSUAL = {"id": VALUES, "type": VALUES, "task_id": VALUES, "created_at": VALUES | st.just("yesterday")}
-ITEMS = st.fixed_dictionaries(USUAL, optional=OPTIONAL)
-ODD_ITEMS = st.fixed_dictionaries({"content": CONTENTS}, optional={**OPTIONAL, **UNUSUAL})
-PAGES = st.lists(ITEMS, max_size=8) | st.lists(ITEMS | ODD_ITEMS, max_size=4)
-STYLES = st.sampled_from(
-    [
-        {"separators": (",", ":")},
-        {"separators": (",", ":"), "ensure_ascii": False},
-        {},
-        {"indent": 1, "ensure_ascii": False},
-    ]
-)
-
-
-def encode(items: list[Any], style: dict[str, Any]) -> bytes:
-    return json.dumps({"items": items, "pagination": {}}, **style).encode()
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -82,13 +31,6 @@ def typed(value: Any) -> Any:
     if isinstance(value, list):
         return [typed(member) for member in value]
     return (isinstance(value, bool), value)
-
-
-@given(st.lists(st.tuples(PAGES, STYLES), min_size=1, max_size=4))
-def test_values_are_those_of_a_slow_reading(pages: list[tuple[list[Any], dict[str, Any]]]) -> None:
-    bodies = [encode(*page) for page in pages]
-    expected = [row for body in bodies for row in read_page(body)]
-    assert [typed(row) for row in rows_of(to_frame("events", bodies))] == [typed(row) for row in expected]
 
 
 @pytest.mark.parametrize(

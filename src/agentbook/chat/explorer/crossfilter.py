@@ -95,10 +95,9 @@ class Crossfilter:
         if dimension == "text":
             found = np.ones(len(columns), np.bool_) if self._search is None else self._search(filters.text or "")
             return found[columns.row]
-        codes, names = {
-            "outcomes": (columns.outcome, columns.outcomes),
-            "groups": (columns.group, columns.groups),
-        }[dimension]
+        codes, names = {"outcomes": (columns.outcome, columns.outcomes), "groups": (columns.group, columns.groups)}[
+            dimension
+        ]
         return _in(codes, [names.index(name) for name in getattr(filters, dimension) if name in names], len(names))
 
     def rows(self, view: str) -> Integers:

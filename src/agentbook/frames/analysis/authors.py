@@ -18,12 +18,7 @@ _COLUMNS = (
 
 
 def authors(
-    data: Any,
-    *,
-    by: str | list[str] | None = None,
-    since: Any = None,
-    until: Any = None,
-    top: int | None = None,
+    data: Any, *, by: str | list[str] | None = None, since: Any = None, until: Any = None, top: int | None = None
 ) -> pd.DataFrame:
     """One row per author of questions, a key or a person: how many, and when.
 

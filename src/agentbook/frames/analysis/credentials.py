@@ -221,12 +221,7 @@ def credential_report(
 
 
 def credential_summary(
-    credentials: Any,
-    workspaces: Any = None,
-    as_of: Any = None,
-    *,
-    by: str = "integration",
-    top: int | None = None,
+    credentials: Any, workspaces: Any = None, as_of: Any = None, *, by: str = "integration", top: int | None = None
 ) -> pd.DataFrame:
     """Credentials per integration.
 

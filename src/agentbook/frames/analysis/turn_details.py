@@ -51,7 +51,7 @@ ENDED_STATES = ("done", "completed", "complete", "success", "succeeded", "finish
 TOOL_WORDS = frozenset({"tool", "tools", "function"})
 FAILING_WORDS = frozenset({"error", "failed", "failure"})
 ENDING_WORDS = FAILING_WORDS | {
-    *("result", "output", "response", "done", "end", "ended", "finish", "finished", "complete", "completed"),
+    *("result", "output", "response", "done", "end", "ended", "finish", "finished", "complete", "completed")
 }
 
 # Column -> the names that platforms send it under, the best first: of OpenAI,
