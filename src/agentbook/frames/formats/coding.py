@@ -239,7 +239,8 @@ def read_codex(records: Records, sessions: Sessions) -> Iterator[Conversation]:
             new = talk.items[before:]
             echoes += [item for item in new if isinstance(item, Message) and item.role == "user"]
     if has_events:
-        talk.items = [item for item in talk.items if not any(item is echo for echo in echoes)]
+        known = set(map(id, echoes))
+        talk.items = [item for item in talk.items if id(item) not in known]
     yield talk
 
 

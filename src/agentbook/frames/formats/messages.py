@@ -121,6 +121,11 @@ def _role(whole: Mapping[str, Any]) -> str | None:
     return next((_ROLES[name] for name in said if isinstance(name, str) and name in _ROLES), None)
 
 
+def is_agents(message: Any) -> bool:
+    """Whether a message is one of the agent, or a call of it."""
+    return isinstance(message, Mapping) and _role(_unwrapped(message)) in ("assistant", "call")
+
+
 def _kind(part: Any) -> Any:
     return part.get("type") if isinstance(part, Mapping) else None
 
@@ -148,7 +153,10 @@ def calls_of(calls: Iterable[Any], problem: Problems) -> list[ToolCall]:
 
 def first(values: Mapping[str, Any], *names: str) -> Any:
     """The first of these values that is not null."""
-    return next((values[name] for name in names if values.get(name) is not None), None)
+    for name in names:
+        if (value := values.get(name)) is not None:
+            return value
+    return None
 
 
 def _listed(value: Any) -> list[Any]:

@@ -41,6 +41,7 @@ _RAW = 200  # characters of a problem's raw value
 # What a record raises that is damaged in a way that its format does not expect.
 DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _EPOCH, _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC)
+_ENDS, _MAX_SCALAR = {"{": "}", "[": "]", '"': '"'}, 400  # characters of JSON, and of a number
 _WHOLE = re.compile(r"[0-9]{1,15}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?")
 
@@ -64,6 +65,7 @@ class Problems:
         self.count = 0
         self._unread: dict[str, tuple[int, str]] = {}  # field -> how many values are no times, and the first
         self._read: set[str] = set()  # fields with times
+        self._latest = datetime.now(UTC) + timedelta(days=1)
 
     def __call__(self, reason: str, raw: Any = None, line: int | None = None, field: str = "") -> None:
         self.count += 1
@@ -92,7 +94,7 @@ class Problems:
             self._read.add(field)
             if moment == _EPOCH:  # as OTLP writes what is not known
                 return None
-            if _EARLIEST <= moment < datetime.now(UTC) + timedelta(days=1):
+            if _EARLIEST <= moment < self._latest:
                 return moment
             self(f"{field} is before 2015 or after tomorrow", value, field=field)
         else:
@@ -505,9 +507,9 @@ def moment_of(value: Any) -> datetime | None:
     Times are numbers of seconds, milliseconds, microseconds or nanoseconds since 1970,
     of which the size says the unit, and texts of ISO 8601.
     """
-    if isinstance(value, pd.Timestamp):
-        value = None if value is pd.NaT else value.to_pydatetime(warn=False)
     if isinstance(value, datetime):
+        if value.tzinfo is UTC and type(value) is datetime or value is pd.NaT:
+            return None if value is pd.NaT else value
         return parse_moment(value.isoformat())
     text = str(value).strip() if isinstance(value, str | Real | Decimal) and not isinstance(value, bool) else ""
     if not _NUMBER.fullmatch(text):  # some numbers are texts of ISO 8601, too
@@ -522,6 +524,9 @@ def moment_of(value: Any) -> datetime | None:
 
 def decoded(text: str) -> Any:
     """The value of a JSON text; the text itself if it is not JSON."""
+    begun = text.strip()
+    if begun[-1:] != _ENDS.get(begun[:1], begun[-1:]) or (begun[:1] not in _ENDS and len(begun) > _MAX_SCALAR):
+        return text  # trying costs far more where it fails
     try:
         return read_value(text.encode("utf-8", "replace"))
     except UNREADABLE:

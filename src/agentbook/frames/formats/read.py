@@ -404,8 +404,13 @@ def _values(texts: Iterable[tuple[int, bytes]], problem: Problems) -> _Numbered:
 
 def _unwrapped(records: _Numbered) -> _Numbered:
     """The records within the pages of an API and the documents of a tool's log."""
+    found = None
     for number, record in records:
-        among = (record.get(name) for name in _PAGES) if isinstance(record, Mapping) and not format_of(record) else ()
+        if found is not None and isinstance(record, Mapping) and found.matches(record):
+            yield number, record
+            continue
+        found = format_of(record)
+        among = (record.get(name) for name in _PAGES) if isinstance(record, Mapping) and found is None else ()
         inner = next((each for each in among if isinstance(each, list) and any(map(format_of, each))), [record])
         for each in inner:
             yield number, each

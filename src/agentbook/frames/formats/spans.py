@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ..analysis.turn_details import DETAILS, numbers_of
-from .messages import first, messages_of
+from .messages import first, is_agents, messages_of
 from .model import (
     Conversation,
     Item,
@@ -100,6 +100,11 @@ ABOUT = {
     "initiator_id": ("user.id", "enduser.id", "langfuse.user.id", "user_id", "userId"),
 }
 
+_FIELDS: dict[str, list[tuple[str, int]]] = {}  # name -> the fields that have it, and how old it is there
+for _field, _names in (NAMES | USAGE | ABOUT).items():
+    for _rank, _name in enumerate(_names):
+        _FIELDS.setdefault(_name, []).append((_field, _rank))
+
 _PERSON = ("initiator", "initiator_id")
 _TEXTS = ("id", "trace", "parent", "name", "session", "call", "model", "error")
 _T = TypeVar("_T")
@@ -130,6 +135,8 @@ class Span:
         Fields of the `Conversation`, such as ``agent``.
     place : tuple
         Its file and line.
+    said : JSON value
+        An input that is not read yet, because most of it is known from an earlier span.
     """
 
     id: str
@@ -150,6 +157,18 @@ class Span:
     error: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     place: tuple[str, int | None] = ("", None)
+    said: Any = None
+
+    def hear(self, problem: Problems, *, latest: bool = False) -> None:
+        """Read what was `said` to it: all, or with `latest`, what the agent did not hear before."""
+        said, self.said = parsed(self.said), None
+        inner = said.get("messages") if isinstance(said, Mapping) else said
+        if latest and isinstance(inner, list):
+            agents = (number for number in reversed(range(len(inner))) if is_agents(inner[number]))
+            said = inner[next(agents, 0) :]
+        self.input += messages_of(said, "user", problem)
+        if latest:
+            self.input = _after_agent(self.input)
 
 
 def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
@@ -161,9 +180,11 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     >>> span_of(row, Problems()).kind
     'tool'
     """
-    found: dict[str, Any] = {
-        field: value for field, names in NAMES.items() if (value := first(values, *names)) is not None
-    }
+    found, ranks = dict[str, Any](), dict[str, int]()
+    for name, value in values.items():
+        for field_, rank in _FIELDS.get(name, ()) if value is not None else ():
+            if rank < ranks.get(field_, 99):
+                found[field_], ranks[field_] = value, rank
     for name in _TEXTS:
         if name in found:  # what many spans have in common is kept once
             found[name] = sys.intern(str(found[name])) or ("" if name == "error" else None)
@@ -171,28 +192,25 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         raise LookupError("a span without ids")
     is_model = any(name in found for name in ("input", "output", "model"))
     kind = KINDS.get(str(found["kind"]).lower(), OTHER) if "kind" in found else MODEL if is_model else OTHER
-    usage = {name: whole(first(values, *names)) for name, names in USAGE.items()}
-    usage["reported_cost"] = amount(usage["reported_cost"])
+    usage = {name: whole(found[name]) for name in USAGE if name in found}
+    usage["reported_cost"] = amount(usage.get("reported_cost"))
     check_counts(usage, problem)
     for name in DETAILS:
         if details := mapping(values.get(name)):
             usage[name] = {part: whole(count) for part, count in details.items()}
-    about = {name: first(values, *names) for name, names in ABOUT.items()}
-    began, ended = (
-        next((each for each in NAMES[name] if values.get(each) is not None), name) for name in ("began", "ended")
-    )
-    begin = problem.time(values.get(began), began)
+    began, ended = (NAMES[name][ranks.get(name, 0)] for name in ("began", "ended"))
+    begin = problem.time(found.get("began"), began)
     span = Span(
         **{name: found[name] for name in _TEXTS if name in found},
-        kind=kind, began=begin, ended=problem.end(begin, values.get(ended), ended), place=(problem.file, problem.line),
+        kind=kind, began=begin, ended=problem.end(begin, found.get("ended"), ended), place=(problem.file, problem.line),
         given=parsed(found.get("given")), made=parsed(found.get("made")),
         usage=numbers_of(usage) or None,
-        about={name: text for name, text in about.items() if isinstance(text, str) and text},
+        about={name: text for name in ABOUT if isinstance(text := found.get(name), str) and text},
     )  # fmt: skip
     if kind in (MODEL, AGENT, CHAIN):
         is_said = any(name in found for name in ("instructions", "input", "output"))
         span.input = messages_of(parsed(found.get("instructions")), "system", problem)
-        span.input += messages_of(found.get("input") if is_said else span.given, "user", problem)
+        span.said = found.get("input") if is_said else span.given
         span.output = messages_of(found.get("output") if is_said else span.made, "assistant", problem)
     return span
 
@@ -237,17 +255,16 @@ class Traces:
         before, spans[span.id] = spans.get(span.id), span
         users = [number for number, item in enumerate(span.output) if _is(item, "user")]
         span.output = span.output[users[-1] + 1 :] if users else span.output
-        if not span.input:
+        if not (span.input or span.said):
             return
         # The history is needed of the first call alone, and is most of a trace.
-        known = self._firsts.setdefault(key := span.session or span.trace, span)
-        if known is before:
+        known = self._firsts.get(key := span.session or span.trace)
+        is_first = known is None or known is before
+        if not is_first and span.began is not None and known.began is not None and span.began < known.began:
+            is_first, known.input = True, _after_agent(known.input)
+        span.hear(self.problem, latest=not is_first)
+        if is_first and span.input:
             self._firsts[key] = span
-        elif known is not span:
-            later = span
-            if span.began is not None and known.began is not None and span.began < known.began:
-                later, self._firsts[key] = known, span
-            later.input = _after_agent(later.input)
 
     @contextlib.contextmanager
     def listed(self, raw: Any) -> Iterator[None]:
@@ -262,6 +279,7 @@ class Traces:
 
         A record that comes again says nothing new. With `is_span`, it is a span itself.
         """
+        span.hear(self.problem)
         self._texts.setdefault(hashlib.sha256(repr(record).encode("utf-8", "replace")).digest(), (span, is_span))
 
     def _join_texts(self) -> None:

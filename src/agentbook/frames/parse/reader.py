@@ -276,7 +276,9 @@ class PageReader:
             shown = masked(mask_except_names if name in self._named else mask, value)
         else:
             shown = masked(lambda value: mask_secrets({name: value})[name], value)
-        hides = shown != value or _hides_a_secret(_encode(raw), any_value=self._hide)
+        hides = shown != value or (
+            msgspec.json.encode(value) != (text := _encode(raw)) and _hides_a_secret(text, any_value=self._hide)
+        )
         return Raw(msgspec.json.encode(shown)) if hides else raw
 
 
