@@ -37,7 +37,7 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
         waiting: list[Any] = [record]
         while waiting:
             trajectory = waiting.pop()
-            if not isinstance(trajectory, Mapping) or not isinstance(trajectory.get("steps"), list):
+            if not isinstance(trajectory, dict) or not isinstance(trajectory.get("steps"), list):
                 problem("a trajectory without steps", trajectory)
                 continue
             yield _conversation(trajectory, problem)
@@ -56,7 +56,7 @@ def _conversation(trajectory: Mapping[str, Any], problem: Problems) -> Conversat
             setattr(talk, name, text_or_none(value))
     copied = 0
     for step in trajectory["steps"]:
-        if not isinstance(step, Mapping) or step.get("source") not in _SOURCES:
+        if not isinstance(step, dict) or step.get("source") not in _SOURCES:
             problem("a step without a source: user, agent or system", step)
         elif step.get("is_copied_context") is True:
             copied += 1

@@ -15,13 +15,15 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from .messages import first, items_of, messages_of
-from .model import Conversation, Item, Message, Problems, Records, Result, mapping, said
+from ..analysis.turn_details import BY_MODEL, is_cost
+from .messages import first, is_message, items_of, messages_of
+from .model import Conversation, Item, Message, Problems, Records, Result, mapping, parsed, said
 
 _KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status", "created_at", "timestamp")
-_ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_ANSWER = {"choices", "output", "role", "body"}  # of a response, which is no text that the model wrote
 _CONTENTS = {"content", "tool_calls", "function_call", "refusal"}
 # Where the reply is beside the messages, the first that there is; and what may be one.
+_ASKED_AT, _ENDED_AT = ("startTime", "start_time", "started_at"), ("endTime", "end_time", "completed_at")
 _REPLIES = ("choices", "output", "response", "responses", "completion", "reply", "chosen", "preferred_output",
             "rejected", "non_preferred_output")  # fmt: skip
 _MAYBE = ("answer", "result", "completions", "outputs", "generation", "generations", "generated_text",
@@ -30,13 +32,24 @@ _MAYBE = ("answer", "result", "completions", "outputs", "generation", "generatio
 
 def is_openai(record: Mapping[str, Any]) -> bool:
     """Whether it holds messages, or the items of a response."""
+    record = _opened(record)
     messages: Any = _request(record).get("messages")
-    if _has(messages, "role", None):
+    if any("role" in each for each in _begin(messages)):
         return not any(map(_is_foreign, messages))
-    return any(
-        _has(each.get("output"), "type", _ITEMS) or _has(each.get("choices"), "message", None) or _is_reply(each)
+    is_batch = "custom_id" in record and not record.keys().isdisjoint(("response", "result", "error"))
+    return is_batch or any(
+        any("type" in item and is_message(item) for item in _begin(each.get("output")))
+        or any("message" in choice for choice in _begin(each.get("choices")))
+        or _is_reply(each)
         for each in _answers(record)
     )
+
+
+def _opened(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record, of which messages and a response may be texts of JSON, as in CSV."""
+    inner = {name: parsed(record[name]) for name in ("messages", "response") if isinstance(record.get(name), str)}
+    inner = {name: value for name, value in inner.items() if isinstance(value, list) or mapping(value).keys() & _ANSWER}
+    return {**record, **inner} if inner else record
 
 
 def _is_reply(message: Mapping[str, Any]) -> bool:
@@ -44,56 +57,75 @@ def _is_reply(message: Mapping[str, Any]) -> bool:
     return message.get("type") == "message" and message.get("role") == "assistant" and "model" in message
 
 
-def _has(items: Any, name: str, values: tuple[str, ...] | None) -> bool:
-    among = items[:3] if isinstance(items, list) else ()
-    return any(isinstance(each, Mapping) and name in each and (not values or each[name] in values) for each in among)
+def _begin(items: Any) -> list[dict[str, Any]]:
+    return [each for each in items[:3] if isinstance(each, dict)] if isinstance(items, list) else []
 
 
 def _is_foreign(message: Any) -> bool:
     """Whether it is a message of another format, with other names for its parts."""
-    if not isinstance(message, Mapping) or "role" not in message:
+    if not isinstance(message, dict) or "role" not in message:
         return False
     content = message.get("content")
-    parts = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     return (
         message.get("parts") is not None
-        or not (message.keys() & _CONTENTS or message.get("type") in _ITEMS)
-        or any("-" in str(each.get("type") or "-") or isinstance(each.get("text"), Mapping) for each in parts)
+        or not (message.keys() & _CONTENTS or ("role" not in message and is_message(message)))
+        or any("-" in str(each.get("type") or "-") or isinstance(each.get("text"), dict) for each in parts)
     )
 
 
 def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
     names = ("request", "body", "params", "input")
-    among = [record, *(record[name] for name in names if isinstance(record.get(name), Mapping))]
-    among += [each["body"] for each in among if isinstance(each.get("body"), Mapping)]
+    among = [record, *(record[name] for name in names if isinstance(record.get(name), dict))]
+    among += [each["body"] for each in among if isinstance(each.get("body"), dict)]
     known = [each for name in ("messages", "input") for each in among if isinstance(each.get(name), list | str)]
     return known[0] if known else record
 
 
 def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     response, result = record.get("response"), mapping(record.get("result"))
-    among = (record, response, response.get("body") if isinstance(response, Mapping) else None, result.get("message"))
-    return [each for each in among if isinstance(each, Mapping)]
+    among = (record, response, response.get("body") if isinstance(response, dict) else None, result.get("message"))
+    return [each for each in among if isinstance(each, dict)]
 
 
 def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """A conversation for each record."""
-    for record in records:
+    for record in map(_opened, records):
         if message := next((each for each in _answers(record) if _is_reply(each)), None):
             record = {**record, "response": {**message, "id": None}}
         elif mapping(record.get("result")).get("type") in ("errored", "canceled", "expired"):
             record = {**record, "error": mapping(record["result"]).get("error") or record["result"]["type"]}
         id_ = next((record[name] for name in ("conversation_id", "custom_id", "id") if record.get(name)), None)
+        if record.get("epoch") not in (None, 1):  # of a sample of Inspect
+            id_ = f"{id_}/{record['epoch']}"
         talk = Conversation(None if id_ is None else str(id_))
         talk.take(_all(record, problem), problem)
-        answers = [each for each in _answers(record) if isinstance(each.get("usage"), dict)]
-        answer = answers[-1] if answers else record.get("response")
-        last = talk.items[-1] if talk.items else None
-        if isinstance(answer, Mapping) and isinstance(last, Message) and last.role == "assistant":
-            last.usage = answer["usage"] if isinstance(answer.get("usage"), dict) else None
-            last.model = answer["model"] if isinstance(answer.get("model"), str) else None
-            last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
+        answers = [each for each in (*_answers(record), record.get("output")) if "usage" in mapping(each)]
+        _describe(talk, record, mapping(answers[-1] if answers else record.get("response")), problem)
         yield talk
+
+
+def _describe(talk: Conversation, record: Mapping[str, Any], answer: Mapping[str, Any], problem: Problems) -> None:
+    """Add what a record and its answer say of the last question and its reply."""
+    users = [item for item in talk.items if isinstance(item, Message) and item.role == "user"]
+    began, ended = (next((name for name in names if name in record), "") for names in (_ASKED_AT, _ENDED_AT))
+    if users and users[-1].at is None:
+        users[-1].at = problem.time(record.get(began), began)
+    last = talk.items[-1] if talk.items else None
+    if isinstance(last, Message) and last.role == "assistant":
+        last.usage = answer["usage"] if isinstance(answer.get("usage"), dict) else None
+        last.model = answer["model"] if isinstance(answer.get("model"), str) else None
+        if counts := {name: _counted(each) for name, each in mapping(record.get("model_usage")).items()}:
+            last.usage = {BY_MODEL: counts}  # of all calls in a sample of Inspect
+        if is_cost(cost := first(record, "response_cost", "spend")):
+            last.usage = {**(last.usage or {}), "reported_cost": cost}
+        last.at = last.at or problem.end(users[-1].at if users else None, record.get(ended), ended)
+        last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
+
+
+def _counted(usage: Any) -> dict[str, Any]:
+    """The tokens of a model by Inspect's names."""
+    return {name.replace("input_tokens_cache_", "cache_"): count for name, count in mapping(usage).items()}
 
 
 def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
@@ -104,7 +136,7 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
     messages = [*([{"role": "system", "content": system}] if system else []), *asked]
     items = [item for message in messages for item in _said(message, problem)]
-    error = next((each["error"] for each in _answers(record) if each.get("error")), None)
+    error = next((each["error"] for each in _answers(record) if each.get("error")), record.get("error_str"))
     for name in _REPLIES:
         if value := record.get(name):
             if name == "responses" and isinstance(value, list) and len(value) > 1:
@@ -144,12 +176,12 @@ def _reply(value: Any, problem: Problems) -> list[Item | Result]:
     """What a reply says: a text, a message, a response, or several of them."""
     if isinstance(value, str):
         inner = mapping(value)
-        if not inner.keys() & {"choices", "output", "role", "body"}:  # it is JSON that the model wrote, if at all
+        if not inner.keys() & _ANSWER:  # it is JSON that the model wrote, if at all
             return [Message("assistant", value)]
         value = inner
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for name in ("body", "response", "result"):
-            if isinstance(value.get(name), Mapping):
+            if isinstance(value.get(name), dict):
                 return _reply(value[name], problem)
         if isinstance(choices := value.get("choices"), list):
             if len(choices) > 1:
@@ -159,7 +191,7 @@ def _reply(value: Any, problem: Problems) -> list[Item | Result]:
             value = value["output"]
     items: list[Item | Result] = []
     for each in value if isinstance(value, list) else [value]:
-        is_message = isinstance(each, Mapping) and ("role" in each or "type" in each)
+        is_message = isinstance(each, dict) and ("role" in each or "type" in each)
         items += _said(each, problem) if is_message else messages_of(each, "assistant", problem)
     return items
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .messages import calls_of, first, items_of, text_or_none
+from .messages import first, is_message, items_of, text_or_none
 from .model import Conversation, Message, Problems, Records, Result, ToolCall, mapping, parsed
 
 CLAUDE, CODEX = "claude-code", "codex"
@@ -31,12 +31,8 @@ _INTERRUPTED = "[Request interrupted by user"
 _CONTEXT = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "<permissions instructions>", "<skill>",
             "# AGENTS.md instructions", "<subagent_notification>")  # fmt: skip
 _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
-_CALLS = {"local_shell_call": "shell", "web_search_call": "web_search", "image_generation_call": "image_generation"}
-_ITEMS = frozenset(
-    ("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
-     "tool_search_call", "tool_search_output", "ghost_snapshot", "compaction", *_CALLS)
-)  # fmt: skip
-_SILENT = frozenset(("reasoning", "ghost_snapshot", "compaction", "other"))
+_HEAD = 200  # characters of an output, which say how a command ended
+_EXITED = re.compile(r"(?:Exit code: |Process exited with code |exited with code )(-?[0-9]+)")
 
 
 class Sessions:
@@ -44,6 +40,7 @@ class Sessions:
 
     def __init__(self, problem: Problems) -> None:
         self.problem = problem
+        self.count = 0  # of copies
         self._seen: set[str] = set()
 
     def is_copy(self, record: Mapping[str, Any]) -> bool:
@@ -51,6 +48,7 @@ class Sessions:
         if not isinstance(id_ := record.get("uuid"), str):
             return False
         is_known = id_ in self._seen
+        self.count += is_known
         self._seen.add(id_)
         return is_known
 
@@ -64,13 +62,15 @@ def is_claude(record: Mapping[str, Any]) -> bool:
 
 
 def is_codex(record: Mapping[str, Any]) -> bool:
-    """Whether it is a line of a rollout of Codex, with an envelope or without one."""
+    """Whether it is a line with which a rollout of Codex may begin."""
     if record.get("type") in _ENVELOPES:
-        return isinstance(record.get("payload"), Mapping)
-    if not record.keys().isdisjoint(("messages", "input", "output", "model")) and "call_id" not in record:
-        return False
-    is_state = "record_type" in record and len(record) <= 2
-    return is_state or record.get("type") in _ITEMS or record.keys() >= {"id", "timestamp", "instructions"}
+        return isinstance(record.get("payload"), dict)
+    return record.keys() >= {"id", "timestamp", "instructions"} and record.keys().isdisjoint(("model", "output"))
+
+
+def is_item(record: Mapping[str, Any]) -> bool:
+    """Whether it is a line of a rollout of early 2025, which has no envelope."""
+    return "record_type" in record or is_message(record)
 
 
 class _Session:
@@ -106,7 +106,7 @@ class _Session:
         return message
 
     def _end(self, result: Result) -> None:
-        call = self._calls.pop(result.id or "", None)
+        call = self._calls.pop(result.id or next(reversed(self._calls), ""), None)
         if call is None:
             self._problem("a tool result without its call", result.content)
             return
@@ -129,7 +129,11 @@ def read_claude(records: Records, sessions: Sessions) -> Iterator[Conversation]:
     """The sessions of a file: that of a person, and those of the agents it started."""
     problem, open_, chains, copies = sessions.problem, dict[str, _Session](), dict[str, str](), 0
     for record in records:
-        kind = record.get("type")
+        kind, beside = record.get("type"), mapping(record.get("attachment"))
+        if beside.get("type") == "queued_command" and beside.get("commandMode", "prompt") == "prompt":
+            # What was typed while the agent worked.
+            kind, asked = "user", {"role": "user", "content": beside.get("prompt")}
+            record = {**record, "type": kind, "message": asked}
         if kind in _KEPT_BESIDE:
             if kind in ("custom-title", "ai-title") and (session := open_.get(str(record.get("sessionId")))):
                 session.talk.title = text_or_none(first(record, "customTitle", "aiTitle", "title"))
@@ -213,7 +217,7 @@ def read_codex(records: Records, sessions: Sessions) -> Iterator[Conversation]:
         if record.get("timestamp") is not None:
             session.at = problem.time(record["timestamp"], "timestamp")
         if kind == "session_meta" or (kind is None and "instructions" in record):
-            _meet(talk, payload or record)
+            _meet(talk, payload or record, problem)
         elif kind == "turn_context":
             session.model = text_or_none(payload.get("model")) or session.model
         elif kind == "compacted":
@@ -233,7 +237,7 @@ def read_codex(records: Records, sessions: Sessions) -> Iterator[Conversation]:
             reason = text_or_none(first(payload, "message", "reason")) or "aborted"
             is_error = payload["type"] == "error"
             session.add([Message("assistant", error=reason) if is_error else Message("system", f"Aborted: {reason}")])
-        elif kind == "response_item" or kind in _ITEMS:
+        elif kind == "response_item" or ("record_type" not in record and not payload):
             before = len(talk.items)
             _add_item(session, payload or record, problem)
             new = talk.items[before:]
@@ -244,15 +248,17 @@ def read_codex(records: Records, sessions: Sessions) -> Iterator[Conversation]:
     yield talk
 
 
-def _meet(talk: Conversation, about: Mapping[str, Any]) -> None:
+def _meet(talk: Conversation, about: Mapping[str, Any], problem: Problems) -> None:
     """What a rollout says of its session; a fork repeats what its parent said."""
     if talk.id is not None:
+        if about.get("id") != talk.id:
+            problem(f"a fork of {about.get('id')!r:.60}: what it repeats of that session counts again")
         return
     folder = text_or_none(about.get("cwd"))
     talk.id, talk.agent_version = text_or_none(about.get("id")), text_or_none(about.get("cli_version"))
     talk.workspace, talk.workspace_id = folder and re.split(r"[/\\]", folder.rstrip("/\\"))[-1], folder
     base = about.get("base_instructions")
-    text = about.get("instructions") or (base.get("text") if isinstance(base, Mapping) else base)
+    text = about.get("instructions") or (base.get("text") if isinstance(base, dict) else base)
     if isinstance(text, str):
         talk.items.insert(0, Message("system", text))
 
@@ -260,24 +266,19 @@ def _meet(talk: Conversation, about: Mapping[str, Any]) -> None:
 def _add_item(session: _Session, item: Mapping[str, Any], problem: Problems) -> None:
     """What the model was sent, or sent."""
     kind = item.get("type")
-    if kind in _SILENT or (kind == "message" and item.get("role") in ("developer", "system")):
+    if kind == "message" and item.get("role") in ("developer", "system"):
         return
-    if kind == "message":
-        said = [each for each in items_of(item, problem) if isinstance(each, Message)]
-        session.add(each for each in said if not (each.role == "user" and (each.text or "").startswith(_CONTEXT)))
-    elif kind in ("function_call", "custom_tool_call"):
-        session.add(calls_of([item], problem))
-    elif kind in _CALLS or kind == "tool_search_call":
-        arguments = first(item, "action", "arguments", "input")
-        call = ToolCall(_CALLS.get(str(kind), "tool_search"), arguments, id=text_or_none(first(item, "call_id", "id")))
-        session.add([call])
-        if kind != "local_shell_call" and item.get("status") == "completed" and kind != "tool_search_call":
-            session.add([Result(None, call.id)])
-    elif isinstance(item.get("call_id"), str):
-        output = parsed(first(item, "output", "tools"))
-        whole, meta = mapping(output), mapping(mapping(output).get("metadata"))
-        content = first(whole, "output", "content") if whole else output
-        failed = whole.get("success") is False or meta.get("exit_code") not in (None, 0)
-        session.add([Result(content, item["call_id"], is_error=failed)])
-    else:
-        problem(f"an item of the type {kind!r:.60}", item)
+    items = items_of(item, problem)
+    for each in items:
+        if isinstance(each, Result):
+            output = parsed(each.content)
+            whole, meta = mapping(output), mapping(mapping(output).get("metadata"))
+            each.content = first(whole, "output", "content") if whole else output
+            code = _EXITED.search(output[:_HEAD]) if isinstance(output, str) else None
+            each.is_error |= whole.get("success") is False or meta.get("exit_code") not in (None, 0)
+            each.is_error |= code is not None and code[1] != "0"
+    session.add(
+        each
+        for each in items
+        if not (isinstance(each, Message) and each.role == "user" and (each.text or "").startswith(_CONTEXT))
+    )

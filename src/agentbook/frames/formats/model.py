@@ -481,7 +481,7 @@ def _calls(events: pd.DataFrame) -> dict[tuple[str, str], list[Item]]:
 
 def check_counts(usage: Any, problem: Problems) -> None:
     """List what a ``usage`` has in place of numbers of tokens."""
-    if isinstance(usage, Mapping) and not is_estimate(usage):
+    if isinstance(usage, dict) and not is_estimate(usage):
         for name in itertools.chain.from_iterable(COUNTS.values()):
             if usage.get(name) is not None and not is_count(usage[name]):
                 problem(f"{name} is not a number of tokens", usage[name])
@@ -508,7 +508,7 @@ def moment_of(value: Any) -> datetime | None:
     of which the size says the unit, and texts of ISO 8601.
     """
     if isinstance(value, datetime):
-        if value.tzinfo is UTC and type(value) is datetime or value is pd.NaT:
+        if (value.tzinfo is UTC and type(value) is datetime) or value is pd.NaT:
             return None if value is pd.NaT else value
         return parse_moment(value.isoformat())
     text = str(value).strip() if isinstance(value, str | Real | Decimal) and not isinstance(value, bool) else ""

@@ -22,19 +22,44 @@ SCHEMA = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 SESSION = "gen_ai.conversation.id"
 MESSAGE = "gen_ai.response.id"
 _FLAT = re.compile(r"(llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:prompt|completion))\.(\d.*)")
+_UNDERSCORE = re.compile("_([a-z])")
 _SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
 _DETAILS = "gen_ai.client.inference.operation.details"
 
 
+_LISTS = ("resourceSpans", "resourceLogs", "resource_spans", "resource_logs")
+
+
 def matches(record: Mapping[str, Any]) -> bool:
-    """Whether it is a document of traces, logs or metrics."""
-    return any(isinstance(record.get(name), list) for name in ("resourceSpans", "resourceLogs", "resourceMetrics"))
+    """Whether it is a document of traces or logs, or a span of one."""
+    return any(isinstance(record.get(name), list) for name in _LISTS) or _is_span(record)
+
+
+def has_metrics(record: Mapping[str, Any]) -> bool:
+    """Whether it is a document of metrics, which may be beside traces."""
+    return "resourceMetrics" in record
+
+
+def _is_span(record: Mapping[str, Any]) -> bool:
+    names = ("spanId", "startTimeUnixNano"), ("span_id", "start_time_unix_nano")
+    return any(map(record.keys().__ge__, map(set, names))) and isinstance(record.get("attributes"), list)
+
+
+def _in_camel_case(value: Any) -> Any:
+    """A value with the names of OTLP/JSON, where protobuf's were written."""
+    if isinstance(value, list):
+        return [_in_camel_case(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {_UNDERSCORE.sub(lambda part: part[1].upper(), name): _in_camel_case(each) for name, each in value.items()}
 
 
 def read(records: Records, traces: Traces) -> Iterable[Conversation]:
     """Add the spans to traces; events in logs have the texts of their spans."""
     for record in records:
-        for entry in _entries(record, "resourceSpans", "scopeSpans", "spans"):
+        if any("_" in name for name in record):
+            record = _in_camel_case(record)
+        for entry in [record] if _is_span(record) else _entries(record, "resourceSpans", "scopeSpans", "spans"):
             with traces.listed(entry):
                 traces.add(_span(entry, entry.get("events") or (), traces.problem))
         for log in _entries(record, "resourceLogs", "scopeLogs", "logRecords"):
@@ -49,10 +74,10 @@ def read(records: Records, traces: Traces) -> Iterable[Conversation]:
 
 
 def is_phoenix(record: Mapping[str, Any]) -> bool:
-    """Whether it is a span as Phoenix's API, DataFrames and Parquet files have it."""
+    """Whether it is a span as Phoenix or OpenTelemetry's console exporter has it."""
     context = record.get("context")
-    has_ids = "context.span_id" in record or (isinstance(context, Mapping) and "span_id" in context)
-    return has_ids and record.keys() >= {"span_kind", "start_time"}
+    has_ids = "context.span_id" in record or (isinstance(context, dict) and "span_id" in context)
+    return has_ids and "start_time" in record and not record.keys().isdisjoint(("span_kind", "attributes"))
 
 
 def read_phoenix(records: Records, traces: Traces) -> Iterable[Conversation]:
@@ -62,13 +87,16 @@ def read_phoenix(records: Records, traces: Traces) -> Iterable[Conversation]:
             row = {name: value for name, value in record.items() if value is not None and value == value}
             context = {**mapping(row.get("context")), **_below("context", row)}
             values = dict(_dotted(mapping(row.get("attributes")))) | _below("attributes", row)
+            for name in [name for name, value in values.items() if isinstance(value, str) and value[:3] == "[{'"]:
+                traces.problem(f"{name} is a text of Python: write Parquet or JSON", values.pop(name))
             values = {name: _undotted(value) for name, value in values.items()}
-            has_failed = row.get("status_code") == "ERROR"
+            status = mapping(row.get("status"))
+            has_failed = "ERROR" in (row.get("status_code"), status.get("status_code"))
             whole = {
-                "openinference.span.kind": row["span_kind"], **values, **_nested(values), "spanId": context["span_id"],
+                "openinference.span.kind": row.get("span_kind"), **values, **_nested(values), "spanId": context["span_id"],
                 "traceId": context["trace_id"], "parentSpanId": row.get("parent_id"), "name": row.get("name"),
                 "start_time": row["start_time"], "end_time": row.get("end_time"),
-                "error": (row.get("status_message") or "error") if has_failed else None,
+                "error": (row.get("status_message") or status.get("description") or "error") if has_failed else None,
             }  # fmt: skip
             traces.add(span_of(whole, traces.problem))
     return ()
@@ -81,7 +109,7 @@ def _below(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
 def _dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Nested objects as attributes with dots in their names."""
     for name, value in values.items():
-        if isinstance(value, Mapping) and len(prefix) < 200:
+        if isinstance(value, dict) and len(prefix) < 200:
             yield from _dotted(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
@@ -89,7 +117,7 @@ def _dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def _undotted(value: Any) -> Any:
     """A list of objects whose names have dots, nested."""
-    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return value
     roots = [_nested({f"llm.choices.0.{name}": inner for name, inner in _dotted(each)}) for each in value]
     return [root["llm.choices"][0] if root else {} for root in roots]
@@ -99,7 +127,7 @@ def _entries(record: Mapping[str, Any], *names: str) -> Iterator[Any]:
     """The spans or log records of a document."""
     found: list[Any] = [record]
     for name in names:
-        lists = (each.get(name) for each in found if isinstance(each, Mapping))
+        lists = (each.get(name) for each in found if isinstance(each, dict))
         found = [each for entries in lists if isinstance(entries, list) for each in entries]
     yield from found
 
@@ -116,7 +144,7 @@ def _span(entry: Mapping[str, Any], events: Iterable[Mapping[str, Any]], problem
             message = {**more, **mapping(more.get("gen_ai.event.content"))}
             inner = parsed(message.pop("message", None))
             message = {"role": match[1] or "assistant", **message, "tool_calls": parsed(message.get("tool_calls"))}
-            message |= inner if isinstance(inner, Mapping) else {} if inner is None else {"content": inner}
+            message |= inner if isinstance(inner, dict) else {} if inner is None else {"content": inner}
             said.setdefault(NAMES["input" if match[1] else "output"][0], []).append(message)
         elif event_name == "exception":
             error = first(more, "exception.message", "exception.type") or error
@@ -158,7 +186,7 @@ def attributes_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, Mapping) else ("", value)
+    kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", value)
     if kind == "arrayValue":
         return [_plain(each) for each in (inner or {}).get("values") or ()]
     if kind == "kvlistValue":

@@ -31,6 +31,7 @@ from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
 from .coding import Sessions
 from .model import DAMAGE, Conversation, Problems, check_counts, events_of, separator_of
+from .refusal import refusal
 from .registry import FORMATS, format_of
 from .spans import Traces
 
@@ -41,7 +42,8 @@ _LOOKED_AT = 100  # records that are tried before a file has no known format
 _Numbered = Iterator[tuple[int, Any]]
 # Where a document has its records: of the APIs of Langfuse, OpenAI, Phoenix and
 # LangSmith, Langfuse's download of a trace, and Inspect's log.
-_PAGES = ("data", "observations", "runs", "samples")
+_PAGES = ("data", "observations", "runs", "samples", "traces", "items", "spans")
+_NESTED = ("observations", "child_runs")  # of a trace of Langfuse, and a run of LangSmith
 # How files begin that are not read, and what they are.
 _OTHERS = {
     b"\x1f\x8b": "compressed (gzip): unpack it first",
@@ -151,11 +153,13 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
             reading.problem.file, reading.problem.line = name, None
             try:
                 with path.open("rb") as file:
-                    reading.read(name, _unwrapped(_records(path, file, reading.problem)))
+                    reading.read(name, _unwrapped(_records(path, file, reading.problem)), str(path))
             except (OSError, ValueError) as error:
+                sentence, _, code = str(error).partition("\n")
                 if is_named:  # an OSError quotes the file's name, which may hold anything
-                    raise error if isinstance(error, OSError) else ValueError(visible(str(error))) from None
-                reading.problem(f"the file was not read: {error}")
+                    whole = visible(sentence) + (code and f"\n{code}")
+                    raise error if isinstance(error, OSError) else ValueError(whole) from None
+                reading.problem(f"the file was not read: {sentence}")
         if not reading.names:
             reasons = [row["problem"] for row in reading.problem.rows[:1]] or ["there is no file"]
             raise ValueError(visible(f"{source} has no conversations: {reasons[0]}."))
@@ -168,17 +172,19 @@ class _Reading:
     def __init__(self) -> None:
         self.problem = Problems()
         self.traces = Traces(self.problem)
-        self._kept = {Problems: self.problem, Traces: self.traces, Sessions: Sessions(self.problem)}
+        self.sessions = Sessions(self.problem)
+        self._kept = {Problems: self.problem, Traces: self.traces, Sessions: self.sessions}
         self.names: dict[str, None] = {}
         self._formats: dict[str, None] = {}
         self._builders = {name: FrameBuilder(name) for name in ("events", "sessions", "agents", "workspaces")}
         self._waiting: dict[str, list[bytes]] = {name: [] for name in self._builders}  # JSON items, without brackets
         self._rows = 0  # events among them
+        self._found = 0  # events so far
         self._ids: dict[str, int] = {}  # of sessions, and how often
         self._named: set[tuple[str, str]] = set()  # agents and workspaces
         self._own: dict[str, dict[str, Any]] = {}  # sessions of which further parts may come
 
-    def read(self, name: str, records: _Numbered) -> None:
+    def read(self, name: str, records: _Numbered, path: str | None = None) -> None:
         """Read the conversations of one file."""
         begin = []
         for numbered in itertools.islice(records, _LOOKED_AT):
@@ -187,18 +193,14 @@ class _Reading:
                 break
         else:
             mine = [row["problem"] for row in self.problem.rows if row["file"] == name]
-            first = begin[0][1] if begin else None
-            begun = f"a record of {', '.join(map(str, first))}" if isinstance(first, Mapping) else "no record"
-            raise ValueError(
-                f"{name} has no conversations in a format that read_conversations knows "
-                f"({', '.join(each.name for each in FORMATS)}): it begins with {begun if begin or not mine else mine[0]:.200}. "
-                'Convert other formats to lines {"messages": [{"role": ..., "content": ...}, ...]}.'
-            )
+            records = (record for _, record in begin)
+            raise ValueError(refusal(path or name, records, (each.name for each in FORMATS), mine[0] if mine else ""))
+        before = self._progress()
         self.names[name] = self._formats[found.name] = None
 
         def matching() -> Iterator[Mapping[str, Any]]:
             for self.problem.line, record in itertools.chain(begin, records):
-                if isinstance(record, Mapping) and found.matches(record):
+                if isinstance(record, dict) and (found.matches(record) or found.continues(record)):
                     yield record
                 else:
                     self.problem("not a record of the format of this file", record)
@@ -211,6 +213,15 @@ class _Reading:
             except DAMAGE as error:
                 self.problem.damaged(error)
         self._flush()
+        if self._progress() == before:
+            mine = [row["problem"] for row in self.problem.rows if row["file"] == name]
+            raise ValueError(
+                f"{name} has no conversation: {mine[-1] if mine else 'it has what tools keep beside them'}."
+            )
+
+    def _progress(self) -> int:
+        """How much was found so far: events, spans, and copies of known records."""
+        return self._found + self.traces.count + self.sessions.count
 
     def _add_all(self, talks: Iterable[Conversation]) -> None:
         for talk in talks:
@@ -252,6 +263,7 @@ class _Reading:
         self._ids.setdefault(id_, 1)
         self._waiting["events"].append(_encoded(events))
         self._rows += len(events)
+        self._found += len(events)
         if talk.events is not None:
             row = self._own.setdefault(id_, row)
             times += filter(None, (row.get("created_at"), row.get("updated_at")))
@@ -406,14 +418,25 @@ def _unwrapped(records: _Numbered) -> _Numbered:
     """The records within the pages of an API and the documents of a tool's log."""
     found = None
     for number, record in records:
-        if found is not None and isinstance(record, Mapping) and found.matches(record):
-            yield number, record
-            continue
-        found = format_of(record)
-        among = (record.get(name) for name in _PAGES) if isinstance(record, Mapping) and found is None else ()
+        if found is None or not isinstance(record, dict) or not found.matches(record):
+            found = format_of(record)
+        among = (record.get(name) for name in _PAGES) if isinstance(record, dict) and found is None else ()
         inner = next((each for each in among if isinstance(each, list) and any(map(format_of, each))), [record])
+        if inner[0] is not record and format_of(record.get("trace")):  # which the others are parts of
+            inner = [record["trace"], *inner]
         for each in inner:
-            yield number, each
+            for part in _parts(each):
+                yield number, part
+
+
+def _parts(record: Any) -> Iterator[Any]:
+    """A record, and those that are nested in it."""
+    yield record
+    for name in _NESTED:
+        inner = record.get(name) if isinstance(record, dict) else None
+        for each in inner if isinstance(inner, list) else ():
+            if isinstance(each, dict):
+                yield from _parts(each)
 
 
 def _value(text: bytes) -> Any:

@@ -16,24 +16,26 @@ class Format(NamedTuple):
 
     `read` takes records and what `keeps` makes of the call's `Problems`, by default
     these. What a trace says is known after the last file, so for traces it adds spans
-    to `Traces`, and returns no conversations.
+    to `Traces`, and returns no conversations. `continues` says whether a record is of a
+    file of this format that has begun.
     """
 
     name: str
     matches: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Records, Any], Iterable[Conversation]]
     keeps: type = Problems
+    continues: Callable[[Mapping[str, Any]], bool] = lambda _: False
 
 
 FORMATS = (
     Format("agentbook's own", own.matches, own.read),
     Format("ATIF", atif.matches, atif.read),
-    Format("OTLP/JSON", otlp.matches, otlp.read, keeps=Traces),
+    Format("OTLP/JSON", otlp.matches, otlp.read, keeps=Traces, continues=otlp.has_metrics),
     Format("Phoenix spans", otlp.is_phoenix, otlp.read_phoenix, keeps=Traces),
-    Format("Langfuse observations", rows.is_observation, rows.read_observations, keeps=Traces),
+    Format("Langfuse", rows.is_langfuse, rows.read_observations, keeps=Traces),
     Format("LangSmith runs", rows.is_run, rows.read_runs, keeps=Traces),
     Format("Claude Code", coding.is_claude, coding.read_claude, keeps=Sessions),
-    Format("Codex", coding.is_codex, coding.read_codex, keeps=Sessions),
+    Format("Codex", coding.is_codex, coding.read_codex, keeps=Sessions, continues=coding.is_item),
     Format("OpenAI chat", chat.is_openai, chat.read),
 )
 # End of a file's name -> what writes it.
@@ -45,4 +47,4 @@ SUFFIXES: dict[str, Callable[[Iterable[Conversation], BinaryIO], None]] = {
 
 def format_of(record: Any) -> Format | None:
     """The format of a record, by its content; None if it is of none."""
-    return next((each for each in FORMATS if each.matches(record)), None) if isinstance(record, Mapping) else None
+    return next((each for each in FORMATS if each.matches(record)), None) if isinstance(record, dict) else None

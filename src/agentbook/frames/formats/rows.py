@@ -1,8 +1,9 @@
-"""Langfuse's exported observations and LangSmith's exported runs: a span in each row.
+"""Langfuse's observations and traces and LangSmith's runs: a span in each row.
 
-Langfuse: the files ``observations_v2/`` of its export to blob storage, and observations
-of its API and tables, whose names are in camel case. ``scores/`` and the older
-``traces/`` are not read. LangSmith: a thread is the metadata ``session_id``,
+Langfuse: the files ``observations_v2/`` and ``traces/`` of its export to blob storage,
+and observations and traces of its API and tables, whose names are in camel case. A
+trace is a span around those of its observations that have no parent. ``scores/`` are
+not read. LangSmith: a thread is the metadata ``session_id``,
 ``thread_id`` or ``conversation_id`` of a run; the field ``session_id`` is its project.
 
 https://langfuse.com/docs/api-and-data-platform/features/blob-storage-export-fields,
@@ -12,24 +13,27 @@ https://docs.langchain.com/langsmith/run-data-format and /data-export
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from ..analysis.turn_details import is_cost, is_count
 from .messages import first
-from .model import Conversation, Records, mapping, parsed, whole
-from .spans import AGENT, KINDS, MODEL, TOOL, Traces, span_of
+from .model import Conversation, Records, amount, mapping, moment_of, parsed, whole
+from .spans import AGENT, KINDS, MODEL, TOOL, Traces, root_of, span_of
+
+_OF_TRACES = {"id", "timestamp", "name", "input", "output"}
 
 
-def is_observation(record: Mapping[str, Any]) -> bool:
-    """Whether it is an observation of Langfuse."""
+def is_langfuse(record: Mapping[str, Any]) -> bool:
+    """Whether it is an observation of Langfuse, or a trace."""
     kind = record.get("type")
-    return (
-        isinstance(kind, str)
-        and kind.isupper()
-        and kind.lower() in KINDS
-        and bool(first(record, "trace_id", "traceId"))
-    )
+    is_known = isinstance(kind, str) and kind.isupper() and kind.lower() in KINDS
+    return (is_known and bool(first(record, "trace_id", "traceId"))) or _is_trace(record)
+
+
+def _is_trace(record: Mapping[str, Any]) -> bool:
+    return record.keys() >= _OF_TRACES and not record.keys().isdisjoint(("sessionId", "session_id"))
 
 
 def is_run(record: Mapping[str, Any]) -> bool:
@@ -63,6 +67,11 @@ def _usage(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _observation(row: Mapping[str, Any]) -> dict[str, Any]:
+    if _is_trace(row):
+        began, length = moment_of(row.get("timestamp")), amount(row.get("latency"))
+        ended = began + timedelta(seconds=length) if began is not None and is_cost(length) else None
+        about = {"id": root_of(str(row["id"])), "trace_id": row["id"], "type": "span", "agent": row.get("name")}
+        return {**row, **about, "start_time": row.get("timestamp"), "end_time": ended}
     costs = mapping(first(row, "cost_details", "costDetails"))
     kind, parent = KINDS[str(row["type"]).lower()], first(row, "parent_observation_id", "parentObservationId")
     made, calls = parsed(row.get("output")), parsed(first(row, "tool_calls", "toolCalls"))

@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ..analysis.turn_details import DETAILS, numbers_of
-from .messages import first, is_agents, messages_of
+from .messages import is_agents, messages_of
 from .model import (
     Conversation,
     Item,
@@ -76,10 +76,11 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 USAGE = {
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "usage.input",
-                     "input_tokens", "prompt_tokens"),
+                     "input_tokens", "prompt_tokens", "inputTokens", "inputUsage"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
-                      "usage.output", "output_tokens", "completion_tokens"),
-    "tokens": ("llm.usage.total_tokens", "llm.token_count.total", "usage.total", "total_tokens"),
+                      "usage.output", "output_tokens", "completion_tokens", "outputTokens", "outputUsage"),
+    "tokens": ("llm.usage.total_tokens", "llm.token_count.total", "usage.total", "total_tokens", "totalTokens",
+               "totalUsage"),
     "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
                       "gen_ai.usage.cache_read_tokens", "gen_ai.usage.details.cache_read_tokens",
                       "gen_ai.usage.input_tokens.cached", "llm.token_count.prompt_details.cache_read",
@@ -160,9 +161,9 @@ class Span:
     said: Any = None
 
     def hear(self, problem: Problems, *, latest: bool = False) -> None:
-        """Read what was `said` to it: all, or with `latest`, what the agent did not hear before."""
+        """Read what was `said` to it: all, or only what the agent has not heard."""
         said, self.said = parsed(self.said), None
-        inner = said.get("messages") if isinstance(said, Mapping) else said
+        inner = said.get("messages") if isinstance(said, dict) else said
         if latest and isinstance(inner, list):
             agents = (number for number in reversed(range(len(inner))) if is_agents(inner[number]))
             said = inner[next(agents, 0) :]
@@ -243,6 +244,7 @@ class Traces:
 
     def __init__(self, problem: Problems) -> None:
         self.problem = problem
+        self.count = 0  # of spans and texts
         self._traces: dict[str, dict[str, Span]] = {}
         self._texts: dict[bytes, tuple[Span, bool]] = {}
         self._firsts: dict[str, Span] = {}
@@ -250,6 +252,7 @@ class Traces:
 
     def add(self, span: Span) -> None:
         """Add a span; the same one again replaces it."""
+        self.count += 1
         span.about = self._abouts.setdefault(repr(span.about), span.about)
         spans = self._traces.setdefault(span.trace, {})
         before, spans[span.id] = spans.get(span.id), span
@@ -260,7 +263,7 @@ class Traces:
         # The history is needed of the first call alone, and is most of a trace.
         known = self._firsts.get(key := span.session or span.trace)
         is_first = known is None or known is before
-        if not is_first and span.began is not None and known.began is not None and span.began < known.began:
+        if known is not None and not is_first and None not in (span.began, known.began) and span.began < known.began:  # type: ignore[operator]
             is_first, known.input = True, _after_agent(known.input)
         span.hear(self.problem, latest=not is_first)
         if is_first and span.input:
@@ -280,6 +283,7 @@ class Traces:
         A record that comes again says nothing new. With `is_span`, it is a span itself.
         """
         span.hear(self.problem)
+        self.count += 1
         self._texts.setdefault(hashlib.sha256(repr(record).encode("utf-8", "replace")).digest(), (span, is_span))
 
     def _join_texts(self) -> None:
@@ -339,6 +343,11 @@ def _began(part: Iterable[tuple[Span, Any]]) -> datetime | None:
     return min((span.began for span, _ in part if span.began is not None), default=None)
 
 
+def root_of(trace: str) -> str:
+    """The id of the span that is a whole trace, where its source has one."""
+    return f"trace {trace}"
+
+
 def _places(spans: Mapping[str, Span]) -> Iterator[tuple[Span, _Place]]:
     """Each span, and the place that it is in; a circle of parents is cut somewhere."""
     within: dict[str, _Place] = {}
@@ -347,7 +356,7 @@ def _places(spans: Mapping[str, Span]) -> Iterator[tuple[Span, _Place]]:
         node: Span | None = span
         while node is not None and node.id not in within and node.id not in path:
             path[node.id] = node
-            node = spans.get(node.parent) if node.parent else None
+            node = spans.get(node.parent or "") or spans.get(root_of(node.trace))
         place = within.get(node.id, _Place()) if node is not None else _Place()
         for each in reversed(path.values()):
             yield each, place

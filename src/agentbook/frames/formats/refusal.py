@@ -1,0 +1,139 @@
+"""What to say of a file in no known format: what it holds, and how to convert it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..._text import visible
+from .chat import is_openai
+from .messages import ROLES
+
+_SHOWN = 12  # names of fields
+# The names that other formats have for a message's parts, and for a span's.
+_ROLE = ("role", "sender", "from", "author", "speaker", "type", "kind", "source")
+_TEXT = ("content", "text", "value", "message", "parts", "body")
+_WITHIN = ("content", "parts", "text", "value", "role")
+_ASKED = ("prompt", "question", "instruction", "query", "request_body", "request", "item", "inputs", "input")
+_REPLIED = ("completion", "answer", "reply", "response_body", "response", "sample", "outputs", "output")
+_SPAN = {
+    "id": ("span_id", "spanId", "spanID", "id"),
+    "trace_id": ("trace_id", "traceId", "traceID", "root_span_id"),
+    "parent_observation_id": ("parent_span_id", "parentSpanId", "parent_id", "parentId"),
+    "start_time": ("start_time", "startTime", "start_time_unix_nano", "start", "timestamp", "created"),
+    "end_time": ("end_time", "endTime", "end_time_unix_nano", "end"),
+    "input": ("inputs", "input"),
+    "output": ("outputs", "output"),
+}
+
+
+def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -> str:
+    """The error for a file that begins with these records, or has none, and `why`.
+
+    Its first line is a sentence; the others are code that converts such a file.
+    """
+    begin = [*begin]
+    records = [each for each in begin if isinstance(each, dict)]
+    nearest, page, loop, line = _conversion(records)
+    if begin and is_openai({"messages": begin[0]}):
+        line = "{'messages': record}"
+    seen = f"a record of {', '.join(map(str, [*records[0]][:_SHOWN]))}" if records else why or "no record"
+    ending = path.rpartition(".")[2]
+    if path == "table":
+        read = "table.to_dict('records')"
+    elif ending in ("csv", "parquet"):
+        read = f"pd.read_{ending}({path!r}).to_dict('records')"
+    elif ending == "json":
+        read = f"json.loads(open({path!r}, encoding='utf-8').read())"
+    else:
+        read = f"[json.loads(line) for line in open({path!r}, encoding='utf-8') if line.strip()]"
+    code = [
+        "import json, agentbook as ab, pandas as pd",
+        f"records = {read}",
+        "records = records if isinstance(records, list) else [records]",
+        *([f"records = [each for record in records for each in record{page}]"] if page else []),
+        "with open('talks.jsonl', 'w', encoding='utf-8') as file:",
+        f"    for record in {loop}:",
+        f"        file.write(json.dumps({line}, default=str) + '\\n')",
+        "history = ab.read_conversations('talks.jsonl')",
+    ]
+    sentence = (
+        f"{path} has no conversations in a format that is read ({', '.join(formats)}): it begins with {seen:.300}. "
+        f"The nearest is {nearest}; these lines convert it{', with its fields for ...' if '...' in line else ''}:"
+    )
+    return "\n".join(map(visible, (sentence, "", *code)))
+
+
+def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
+    """The nearest format; where its pages are; and the records to write, and how."""
+    begin = records[0] if records else {}
+    asked, replied = (next((key for key in keys if key in begin), "...") for keys in (_ASKED, _REPLIED))
+    if is_openai({"request": begin.get(asked), "response": begin.get(replied)}):
+        return "OpenAI's messages", "", "records", f"{{'request': record[{asked!r}], 'response': record[{replied!r}]}}"
+    for page, path, found in _places(records):
+        where, each = f"record{path}" if path else "records", found[0]
+        known = {name: next((key for key in keys if key in each), None) for name, keys in _SPAN.items()}
+        if known["id"] and known["trace_id"]:
+            fields = "".join(f", {name!r}: record.get({key!r})" for name, key in known.items() if key)
+            loop = f"(each for record in records for each in {where})" if path else where
+            return "a table of Langfuse's observations", page, loop, f"{{'type': 'GENERATION'{fields}}}"
+        one = "records" if path else "[records]"
+        if is_openai({"messages": found}):
+            return "OpenAI's messages", page, one, f"{{'messages': {where}}}"
+        parts = [(_part(one, _ROLE), _part(one, _TEXT)) for one in found]
+        both = [(role, text) for role, text in parts if role and text and role[0] != text[0]]
+        if both:
+            (role, key, _), (text, needed, _) = both[0]
+            names = dict.fromkeys(str(name) for (_, _, name), _ in both if name not in ROLES)
+            roles = {name: "user" if name == both[0][0][2] else "assistant" for name in names}
+            who = f"{roles}.get({role}, {role})" if roles else role
+            some = f" if each.get({needed!r})" + (f" and each.get({key!r})" if key != needed else "")
+            said = f"[{{'role': {who}, 'content': {text}}} for each in {where}{some}]"
+            return "OpenAI's messages", page, one, f"{{'messages': {said}}}"
+    said = (
+        f"{{'role': {role!r}, 'content': str(record[{key!r}])}}"
+        for role, key in (("user", asked), ("assistant", replied))
+    )
+    return "OpenAI's messages", "", "records", f"{{'messages': [{', '.join(said)}]}}"
+
+
+def _places(records: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Where objects are: in which list of pages, where in a record, and the objects."""
+    if records:
+        yield "", "", records
+        for path, found in _lists(records[0]):
+            yield "", path, found
+            for inner, deeper in _lists(found[0]):
+                yield path, inner, deeper
+
+
+def _lists(value: Any, depth: int = 2) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    for key, inner in value.items():
+        among = list(inner.values()) if isinstance(inner, dict) else inner if isinstance(inner, list) else []
+        if among and all(isinstance(each, dict) for each in among):
+            yield f"[{key!r}]{'.values()' if isinstance(inner, dict) else ''}", among
+        if isinstance(inner, dict) and depth:
+            yield from ((f"[{key!r}]{path}", found) for path, found in _lists(inner, depth - 1))
+
+
+def _part(each: dict[str, Any], names: tuple[str, ...]) -> tuple[str, str, Any] | None:
+    """The text of a part of a message: as code, which field it needs, and its value."""
+    for key, holder in ((None, each), *((key, each.get(key)) for key in ("message", "info"))):
+        holder = holder if isinstance(holder, dict) else {}
+        for name in names:
+            code, value = _text(f"each[{name!r}]" if key is None else f"each[{key!r}][{name!r}]", holder.get(name))
+            if isinstance(value, str) and holder[name]:
+                return code, key or name, value
+    return None
+
+
+def _text(code: str, value: Any) -> tuple[str, Any]:
+    if isinstance(value, list):
+        if not (value and isinstance(value[0], dict)):
+            return f"''.join(map(str, {code}))", ""
+        key = next((each for each in _WITHIN if each in value[0]), "text")
+        part, _ = _text(f"part[{key!r}]", value[0].get(key))
+        return f"''.join({part} for part in {code} if part.get({key!r}))", ""
+    if isinstance(value, dict) and (name := next((each for each in _WITHIN if each in value), None)):
+        return _text(f"{code}[{name!r}]", value[name])
+    return code, value
