@@ -1,6 +1,6 @@
-"""Measures how fast the events of a platform are loaded into a frame.
+"""Measures how fast the events of a platform, and files, are loaded into a frame.
 
-    python tests/benchmarks/load.py [fast] [slow] [stores] [clusters]
+    python tests/benchmarks/load.py [fast] [slow] [stores] [clusters] [files]
         [--scale 1.0] [--rounds 3]
 
 The comparison, in the same run, is a loop of httpx with ``pandas.json_normalize``. The
@@ -10,8 +10,9 @@ counts, because other work on the machine disturbs it least.
 
 The peak memory of a load is that of a new process with the load, less that of one
 without. Each Dask cluster has worker processes of one thread, started beforehand; its
-partitions are counted on the workers. Prints a Markdown table; the exit code is 1 if a
-goal is missed.
+partitions are counted on the workers. Files have the records of `recorded_files.py`,
+and are compared with the CPU time that msgspec takes to decode their lines. Prints a
+Markdown table; the exit code is 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pandas as pd
+import recorded_files
 from parse import floor
 from report import Report, least_times, timed
 from wire import Platform
@@ -191,11 +194,36 @@ def measure_clusters(report: Report, scale: float, rounds: int) -> None:
     report.row(label, f"{two_s:.2f} s", "rows/s", rows / two_s, 150_000, at_least=True)
 
 
+def measure_files(report: Report, scale: float, rounds: int) -> None:
+    """Read files of other tools; decoding their lines is the least it can cost."""
+    for kind, goal in recorded_files.GOALS.items():
+        with tempfile.TemporaryDirectory() as path:
+            files = recorded_files.write(kind, Path(path), int(200e6 * scale))
+
+            def decode(files: list[Path] = files) -> None:
+                for each in files:
+                    with each.open("rb") as file:
+                        for line in file:
+                            msgspec.json.decode(line)
+
+            result = least_times({"ours": lambda path=path: ab.read_conversations(path), "floor": decode}, rounds)  # type: ignore[misc]
+            mine, least = result["ours"][1], result["floor"][1]
+            size = sum(file.stat().st_size for file in files) / 1e6
+            report.row(f"{size:.0f} MB of {kind}: CPU", f"{mine:.2f} s", f"{least:.2f} s decoding", mine / least, goal)
+            memory = peak_memory_mb("read", path, [str(files[0]), path])
+            report.row(f"{size:.0f} MB of {kind}: peak memory", f"{memory:.0f} MB", "of the files", memory / size, 1.2)
+
+
+def read(path: str, paths: list[str]) -> pd.DataFrame:
+    return ab.read_conversations(paths[-1]).events
+
+
 PARTS: dict[str, Callable[[Report, float, int], None]] = {
     "fast": measure_fast,
     "slow": measure_slow,
     "stores": measure_stores,
     "clusters": measure_clusters,
+    "files": measure_files,
 }
 
 
@@ -207,7 +235,7 @@ def main() -> int:
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peak:
-        frame = {"ours": ours, "by_hand": by_hand}[options.peak[0]](options.peak[1], json.load(sys.stdin))
+        frame = {"ours": ours, "by_hand": by_hand, "read": read}[options.peak[0]](options.peak[1], json.load(sys.stdin))
         print(peak_resident_mb() if len(frame) else 0)
         return 0
     report = Report()

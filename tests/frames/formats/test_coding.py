@@ -96,7 +96,7 @@ def claude() -> Claude:
         .asks("This session is being continued ...", isCompactSummary=True, isVisibleInTranscriptOnly=True)
         .asks([text("And now?"), {"type": "image", "source": {"type": "base64", "data": "AAAA"}}])
         .asks([text("[Request interrupted by user]")])
-        .asks("Try again.")
+        .add("attachment", attachment={"type": "queued_command", "prompt": "Try again.", "commandMode": "prompt"})
         .add("assistant", {"id": "x", "role": "assistant", "model": "<synthetic>", "content": [text("API Error: 529")]},
              isApiErrorMessage=True)
     )  # fmt: skip
@@ -199,7 +199,11 @@ def rollout() -> list[dict[str, Any]]:
         tokens(8, 218, **used, total_tokens=109),  # the same again, with new limits
         line("compacted", 9, message="Summary."),
         line("event_msg", 10, type="user_message", message="And now?"),
+        line("response_item", 10, type="function_call", name="exec_command", arguments='{"cmd":"ls"}', call_id="c3"),
+        line("response_item", 10, type="function_call_output", call_id="c3", output="Process exited with code 2\nno"),
+        line("response_item", 10, type="web_search_call", status="completed", action={"query": "x"}),
         line("event_msg", 11, type="turn_aborted", reason="interrupted"),
+        line("session_meta", 11, id="parent"),
         line("novelty", 12, what=1),
     ]  # fmt: skip
 
@@ -215,9 +219,12 @@ def test_a_rollout_of_codex(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert first[["input_tokens", "cached_tokens", "output_tokens", "tokens"]].to_list() == [200, 120, 18, 218]
     steps = ab.steps(history)
-    assert steps[["name", "status"]].to_numpy().tolist() == [["shell", "failed"], ["apply_patch", "done"]]
-    assert steps["duration_s"].to_list() == pytest.approx([1, 1])
-    assert ab.load_problems(history)["problem"].to_list() == ["not a record of the format of this file"]
+    assert steps[["name", "status"]].to_numpy().tolist() == [
+        ["shell", "failed"], ["apply_patch", "done"], ["exec_command", "failed"], ["web_search", "done"]
+    ]  # fmt: skip
+    assert steps["duration_s"].to_list()[:2] == pytest.approx([1, 1])
+    fork, novelty = ab.load_problems(history)["raw"].fillna("parent")
+    assert (fork, json.loads(novelty)["type"]) == ("parent", "novelty")
 
 
 def test_a_rollout_of_2025_has_no_envelopes(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,39 @@ def test_what_a_folder_has_besides_conversations_is_listed(tmp_path: Path) -> No
         ab.read_conversations(inner)
 
 
+def test_links_out_of_a_folder_and_what_has_no_end_are_not_read(tmp_path: Path) -> None:
+    (folder := tmp_path / "folder").mkdir()
+    outside, inside = write(tmp_path / "outside.jsonl", TALK), write(folder / "inside.jsonl", TALK)
+    for name, target in (("out.jsonl", outside), ("same.jsonl", inside), ("zero.jsonl", Path("/dev/zero"))):
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe.jsonl")
+    history = ab.read_conversations(folder)
+    assert history.sessions["id"].to_list() == ["inside.jsonl:1"]
+    assert ab.load_problems(history)["file"].to_list() == ["out.jsonl", "pipe.jsonl", "same.jsonl", "zero.jsonl"]
+    assert len(ab.read_conversations(folder / "out.jsonl").turns) == 1
+    for path in ("/dev/zero", folder / "pipe.jsonl"):
+        with pytest.raises(ValueError, match="neither a file nor a folder"):
+            ab.read_conversations(path)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"type": "summary", "summary": "A test", "leafUuid": "x"},
+        {"resourceSpans": []},
+        {"custom_id": "1", "response": {"body": {"object": "list", "data": [{"embedding": [1]}]}}},
+    ],
+)
+def test_a_file_without_a_conversation_is_an_error_and_is_listed_in_a_folder(
+    tmp_path: Path, beside: dict[str, Any]
+) -> None:
+    path = write(tmp_path / "beside.jsonl", beside)
+    with pytest.raises(ValueError, match=r"beside.jsonl has no conversation"):
+        ab.read_conversations(path)
+    write(tmp_path / "talk.jsonl", TALK)
+    assert "beside.jsonl" in set(ab.load_problems(ab.read_conversations(tmp_path))["file"])
+
+
 # -- what cannot be read -----------------------------------------------------------
 
 BOMB = io.BytesIO()
@@ -271,7 +305,9 @@ def test_what_is_no_conversation_is_refused_in_one_sentence(tmp_path: Path, name
     (path := tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match=name) as raised:
         ab.read_conversations(path)
-    assert "\n" not in str(raised.value)
+    sentence, _, code = str(raised.value).partition("\n\n")
+    assert "\n" not in sentence
+    assert not code or "json.dumps" in code
 
 
 @pytest.mark.parametrize(
@@ -287,6 +323,9 @@ def test_what_is_no_conversation_is_refused_in_one_sentence(tmp_path: Path, name
         b'{"messages": [{"role": "assistant", "tool_calls": [7, {"function": {"name": 7}}]}]}',
         b'{"messages": []}',
         b"17",
+        pytest.param(
+            b'{"messages": [], "nan": NaN, "x": "' + b"x" * (17 << 20) + b'"}', id="a long line that is not JSON"
+        ),
     ],
 )
 def test_a_damaged_line_is_listed_and_the_others_are_read(tmp_path: Path, damaged: bytes) -> None:
@@ -375,7 +414,7 @@ def test_an_error_that_names_a_file_or_lists_names_leaves_a_terminal_as_it_is(tm
             source.write_text(text)
         with pytest.raises(ValueError, match=r"of⟨U|no conversations") as refused:
             ab.read_conversations(source)
-        assert str(refused.value).isprintable()
+        assert str(refused.value).replace("\n", "").isprintable()
     atif = {"schema_version": "ATIF-v1.8", "agent": {"name": "desk\x1b]0;title\x07"}}
     history = ab.read_conversations(
         write(tmp_path / "a.jsonl", {**atif, "steps": [{"source": "user", "message": "Hi"}]})

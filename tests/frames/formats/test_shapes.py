@@ -1,8 +1,12 @@
-"""The shapes in which APIs, downloads and logs of other tools hold conversations."""
+"""The shapes in which APIs, downloads and logs of other tools hold conversations.
+
+The manual's table has a row for each.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
+from agentbook.frames.formats.otlp import attributes_of
 
 COMPLETION = {
     "id": "c1", "object": "chat.completion", "created": 1793101660, "model": "small",
@@ -34,10 +39,21 @@ RUN = {
     "end_time": "2026-11-02T10:00:05", "inputs": {"messages": [ASKED]}, "outputs": {"output": "Yes"},
     "prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25, "extra": {"invocation_params": {"model": "small"}},
 }  # fmt: skip
+SAID = {"role": "assistant", "content": "Yes"}
+TRACE = {
+    "id": "t1", "timestamp": "2026-11-02T10:00:00Z", "name": "desk", "sessionId": "s1", "userId": "ada", "input": "Hi",
+    "output": "Yes", "latency": 5.0, "totalCost": 0.5, "observations": ["o1"], "scores": [],
+}  # fmt: skip
+USED = {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25, "input_tokens_cache_read": 4}
 SAMPLE = {
-    "id": 1, "epoch": 1, "input": "Hi", "target": "Yes", "scores": {},
-    "messages": [{**ASKED, "source": "input"}, {"role": "assistant", "content": "Yes", "source": "generate"}],
-    "output": {"model": "small", "choices": [{"message": {"role": "assistant", "content": "Yes"}}], "completion": "Yes"},
+    "id": 1, "epoch": 1, "input": "Hi", "target": "Yes", "scores": {}, "model_usage": {"small": USED},
+    "messages": [{**ASKED, "source": "input"}, {**SAID, "source": "generate"}],
+    "output": {"model": "small", "choices": [{"message": SAID}], "completion": "Yes", "usage": {"input_tokens": 9}},
+    "started_at": "2026-11-02T10:00:00+00:00", "completed_at": "2026-11-02T10:00:05+00:00",
+}  # fmt: skip
+CALL = {
+    "id": "c1", "trace_id": "t", "call_type": "acompletion", "startTime": 1793613600.0, "endTime": 1793613605.0,
+    "response_cost": 0.5, "messages": [ASKED], "response": COMPLETION,
 }  # fmt: skip
 SPAN = {
     "name": "desk", "span_kind": "LLM", "parent_id": None, "start_time": "2026-11-02T10:00:00+00:00",
@@ -60,26 +76,134 @@ DOTTED = {
 }  # fmt: skip
 ROW = {**SPAN, **{f"context.{name}": id_ for name, id_ in CONTEXT.items()},
        **{f"attributes.{name}": value for name, value in DOTTED.items()}}  # fmt: skip
-# What each shape says: the question, the reply, the tokens and the model.
-WHOLE, REPLY = ["Hi", "Yes", 25, "small"], [None, "Yes", 25, "small"]
-SHAPES: dict[str, tuple[Any, list[Any]]] = {
-    "a completion": (COMPLETION, REPLY),
-    "stored completions": ({"object": "list", "data": [COMPLETION], "has_more": False}, REPLY),
-    "OpenAI's batch output": ({"id": "b", "custom_id": "1", "response": {"status_code": 200, "body": COMPLETION}}, REPLY),
-    "a log of requests": ({"request": REQUEST, "response": COMPLETION}, WHOLE),
-    "a message of Anthropic": (MESSAGE, REPLY),
-    "Anthropic's request and reply": ({"request": REQUEST, "response": MESSAGE}, WHOLE),
-    "Anthropic's batch results": ({"custom_id": "1", "result": {"type": "succeeded", "message": MESSAGE}}, REPLY),
-    "Anthropic's batch requests": ({"custom_id": "1", "params": REQUEST}, ["Hi", None, None, None]),
-    "responses beside messages": ({"messages": [ASKED], "responses": [{"content": "Yes"}]}, ["Hi", "Yes", None, None]),
-    "a page of Langfuse's API": ({"data": [OBSERVATION], "meta": {"page": 1}}, WHOLE),
-    "Langfuse's download of a trace": ({"trace": {"id": "t1"}, "observations": [OBSERVATION]}, WHOLE),
-    "a page of LangSmith's query": ({"runs": [RUN], "cursors": {}}, WHOLE),
-    "Inspect's log": ({"version": 2, "status": "success", "eval": {}, "samples": [SAMPLE]}, ["Hi", "Yes", None, None]),
-    "a page of Phoenix's API": ({"data": [{**SPAN, "context": CONTEXT, "attributes": FLAT}], "next_cursor": None}, WHOLE),
-    "Phoenix's spans, nested": ({**SPAN, "context": CONTEXT, "attributes": NESTED}, WHOLE),
-    "Phoenix's spans, a row each": (ROW, WHOLE),
+GENAI = {
+    "gen_ai.operation.name": "chat", "gen_ai.request.model": "small",
+    "gen_ai.usage.input_tokens": 20, "gen_ai.usage.output_tokens": 5,
+    "gen_ai.input.messages": '[{"role":"user","parts":[{"type":"text","content":"Hi"}]}]',
+    "gen_ai.output.messages": '[{"role":"assistant","parts":[{"type":"text","content":"Yes"}]}]',
 }  # fmt: skip
+OTLP = {
+    "traceId": "1" * 32, "spanId": "2" * 16, "name": "chat small", "startTimeUnixNano": "1793613600000000000",
+    "endTimeUnixNano": "1793613605000000000", "attributes": attributes_of(GENAI), "status": {},
+}  # fmt: skip
+RESOURCES = {"resourceSpans": [{"scopeSpans": [{"spans": [OTLP]}]}]}
+CONSOLE = {**SPAN, "kind": "SpanKind.CLIENT", "context": CONTEXT, "attributes": GENAI, "status": {"status_code": "OK"}}
+del CONSOLE["span_kind"]
+RESPONSE = {
+    "id": "r", "object": "response", "created_at": 1793101660, "model": "small", "instructions": "Be kind.",
+    "output": [{"type": "reasoning", "summary": []},
+               {"type": "web_search_call", "status": "completed", "action": {"query": "x"}},
+               {"type": "mcp_call", "id": "m", "name": "roll", "arguments": "{}", "output": "4"},
+               {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes"}]}],
+    "usage": {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25},
+}  # fmt: skip
+SEARCHED = {**MESSAGE, "content": [
+    {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+    {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"title": "T"}]},
+    {"type": "text", "text": "Yes"},
+]}  # fmt: skip
+STEPS = [{"source": "user", "message": "Hi"}, {"source": "agent", "message": "Yes", "model_name": "small",
+         "metrics": {"prompt_tokens": 20, "completion_tokens": 5}}]  # fmt: skip
+TURN = {
+    "session_id": "s", "turn": 1, "asked_at": "2026-11-01T09:00:00Z", "status": "answered", "prompt": "Hi",
+    "reply": "Yes", "message_id": "m", "input_tokens": 20, "output_tokens": 5, "model": "small",
+}  # fmt: skip
+AT = "2026-11-02T10:00:00Z"
+CLAUDE = [
+    {"sessionId": "s", "uuid": role, "timestamp": AT, "type": role, "message": message}
+    for role, message in (("user", ASKED), ("assistant", MESSAGE))
+]
+CODEX = [
+    {"timestamp": AT, "type": kind, "payload": payload}
+    for kind, payload in (
+        ("session_meta", {"id": "s"}), ("turn_context", {"model": "small"}),
+        ("event_msg", {"type": "user_message", "message": "Hi"}),
+        ("response_item", {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes"}]}),
+        ("event_msg", {"type": "token_count", "info": {
+            "total_token_usage": {}, "last_token_usage": {"input_tokens": 20, "output_tokens": 5}}}),
+    )
+]  # fmt: skip
+# What each shape says: the question, the reply, the tokens and the model.
+WHOLE, REPLY, TEXTS = ["Hi", "Yes", 25, "small"], [None, "Yes", 25, "small"], ["Hi", "Yes", None, None]
+# Row of the manual -> shapes of it, a list for JSON Lines, each with what it says.
+SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
+    "OpenAI's fine-tuning files and logs": [
+        ([{"messages": [ASKED, SAID]}], TEXTS),
+        ({"request": REQUEST, "response": COMPLETION}, WHOLE),
+        ({"messages": [ASKED], "responses": [{"content": "Yes"}]}, TEXTS),
+        (pd.DataFrame([{"messages": json.dumps([ASKED]), "response": json.dumps(COMPLETION)}]), WHOLE),
+    ],
+    "OpenAI's completions": [
+        (COMPLETION, REPLY),
+        ({"object": "list", "data": [COMPLETION], "has_more": False}, REPLY),
+        ([{"id": "b", "custom_id": "1", "response": {"status_code": 200, "body": COMPLETION}}], REPLY),
+        ([{"custom_id": "1", "response": {"body": {"error": {"message": "No."}}}, "error": None}], [None] * 4),
+        ([{"custom_id": "1", "response": None, "error": {"code": "batch_expired"}}], [None] * 4),
+    ],
+    "OpenAI's responses": [
+        (RESPONSE, REPLY),
+        ([{"custom_id": "1", "response": {"body": RESPONSE}}], REPLY),
+        ([{"input": [ASKED], "response": RESPONSE}], WHOLE),
+    ],
+    "Anthropic's messages": [
+        (MESSAGE, REPLY),
+        ({"request": REQUEST, "response": MESSAGE}, WHOLE),
+        ({"request": REQUEST, "response": SEARCHED}, WHOLE),
+        ([{"custom_id": "1", "result": {"type": "succeeded", "message": MESSAGE}}], REPLY),
+        ([{"custom_id": "1", "params": REQUEST}], ["Hi", None, None, None]),
+    ],
+    "Inspect's logs": [({"version": 2, "status": "success", "eval": {}, "samples": [SAMPLE]}, WHOLE)],
+    "LiteLLM's logs": [
+        ([CALL], WHOLE),
+        ([{**CALL, "response": json.dumps(COMPLETION), "messages": json.dumps([ASKED])}], WHOLE),
+        ([{**CALL, "response": {}, "error_str": "overloaded"}], ["Hi", None, None, None]),
+    ],
+    "Langfuse's observations": [
+        ([OBSERVATION], WHOLE),
+        ({"data": [OBSERVATION], "meta": {"page": 1}}, WHOLE),
+        ({"trace": {"id": "t1"}, "observations": [OBSERVATION]}, WHOLE),
+    ],
+    "Langfuse's traces": [
+        ({"data": [TRACE], "meta": {}}, TEXTS),
+        ({"id": "s1", "traces": [TRACE]}, TEXTS),
+        ({**TRACE, "observations": [OBSERVATION]}, WHOLE),
+        ({"trace": TRACE, "observations": [OBSERVATION]}, WHOLE),
+        (pd.DataFrame([{**TRACE, "observations": None, "inputTokens": 20, "outputTokens": 5}]), ["Hi", "Yes", 25, None]),
+    ],
+    "LangSmith's runs": [
+        ([RUN], WHOLE),
+        ({"runs": [RUN], "cursors": {}}, WHOLE),
+        ([{**RUN, "id": "r0", "run_type": "chain", "child_runs": [{**RUN, "trace_id": "r0", "parent_run_id": "r0"}],
+           "trace_id": "r0"}], WHOLE),
+    ],
+    "Phoenix's spans": [
+        ({"data": [{**SPAN, "context": CONTEXT, "attributes": FLAT}], "next_cursor": None}, WHOLE),
+        ({**SPAN, "context": CONTEXT, "attributes": NESTED}, WHOLE),
+        (pd.DataFrame([ROW]), WHOLE),
+        ({"data": [{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in OTLP.items()}]}, WHOLE),
+    ],
+    "OTLP/JSON": [
+        (RESOURCES, WHOLE),
+        ([OTLP], WHOLE),
+        ([RESOURCES, {"resourceMetrics": []}], WHOLE),
+        ({"resource_spans": [{"scope_spans": [{"spans": [OTLP]}]}]}, WHOLE),
+    ],
+    "OpenTelemetry's console output": [([CONSOLE], WHOLE)],
+    "ATIF": [({"schema_version": "ATIF-v1.8", "agent": {"name": "desk"}, "steps": STEPS}, WHOLE)],
+    "agentbook's own": [([TURN], WHOLE), (pd.DataFrame([TURN]), WHOLE)],
+    "Claude Code": [(CLAUDE, WHOLE)],
+    "Codex": [(CODEX, WHOLE)],
+}  # fmt: skip
+MANUAL = Path(__file__).parents[3] / "docs/05-dataframes.md"
+
+
+def write(path: Path, document: Any) -> Any:
+    """A document, lines or a table as users have it."""
+    if isinstance(document, pd.DataFrame):
+        return document
+    lines = document if isinstance(document, list) else [document]
+    path.write_text("".join(json.dumps(each, default=str) + "\n" for each in lines), "utf-8")
+    return path
 
 
 def said(history: ab.History) -> list[Any]:
@@ -87,14 +211,23 @@ def said(history: ab.History) -> list[Any]:
     return [None if pd.isna(value) else value for value in row.values()]
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_is_read(tmp_path: Path, name: str) -> None:
-    document, expected = SHAPES[name]
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(document), "utf-8")
-    history = ab.read_conversations(path)
+def test_the_manual_has_a_row_for_each_shape() -> None:
+    table = MANUAL.read_text("utf-8").partition("| file | what is read | what is not |")[2].partition("\n\n")[0]
+    assert [row.split("|")[1].strip() for row in table.splitlines()[2:]] == [*SHAPES]
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, n) for name, each in SHAPES.items() for n in range(len(each))])
+def test_a_shape_is_read(tmp_path: Path, name: str, number: int) -> None:
+    document, expected = SHAPES[name][number]
+    history = ab.read_conversations(write(tmp_path / "x.json", document))
     assert said(history) == expected
     assert history.complete, ab.load_problems(history)["problem"].to_list()
+    if isinstance(document, pd.DataFrame):
+        document.to_csv(tmp_path / "x.csv", index=False)
+        document.to_parquet(tmp_path / "x.parquet")
+        assert said(ab.read_conversations(tmp_path / "x.parquet")) == expected
+        if name != "Phoenix's spans":
+            assert said(ab.read_conversations(tmp_path / "x.csv")) == expected
 
 
 def test_spans_of_phoenix_in_a_table(tmp_path: Path) -> None:
@@ -112,10 +245,12 @@ def test_the_samples_of_an_eval_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", "{}")
         archive.writestr("samples/1_epoch_1.json", json.dumps(SAMPLE))
-        archive.writestr("samples/2_epoch_1.json", json.dumps({**SAMPLE, "id": 2}))
+        archive.writestr("samples/1_epoch_2.json", json.dumps({**SAMPLE, "epoch": 2}))
         archive.writestr("samples/3_epoch_1.json", "{")
     history = ab.read_conversations(path)
-    assert history.turns["reply"].to_list() == ["Yes", "Yes"]
+    assert history.turns[["session_id", "reply", "latency_s", "cached_tokens"]].to_numpy().tolist() == [
+        ["1", "Yes", 5.0, 4], ["1/2", "Yes", 5.0, 4]
+    ]  # fmt: skip
     assert len(ab.load_problems(history)) == 1
 
 
@@ -142,3 +277,52 @@ def test_a_file_for_fine_tuning_ends_with_a_reply_and_names_its_tools(tmp_path: 
     [line] = map(json.loads, written)
     assert [each["role"] for each in line["messages"]] == ["user", "assistant", "tool", "assistant"]
     assert [tool["function"]["name"] for tool in line["tools"]] == ["look"]
+
+
+# Name -> a document of another format, and the turns that the error's lines make of it.
+PAIR = [["Hi", "Yes"]]
+OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
+    "a list of messages": ([ASKED, SAID], PAIR),
+    "a list of lists": ([[ASKED, SAID], [ASKED, SAID]], PAIR * 2),
+    "a page of messages": ({"object": "list", "data": [ASKED, SAID]}, PAIR),
+    "threads of OpenAI": ({"data": [{"role": "user", "content": [{"type": "text", "text": {"value": "Hi"}}]}]}, [["Hi", None]]),
+    "items of an agent": ([ASKED, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, SAID], PAIR),
+    "Bedrock": ({"messages": [{"role": "user", "content": [{"text": "Hi"}, {"image": {}}]}]}, [["Hi", None]]),
+    "Gemini": ({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Yes"}]}]}, PAIR),
+    "the AI SDK": ([{"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}], [["Hi", None]]),
+    "LangGraph": ({"values": {"messages": [{"type": "human", "content": "Hi"}, {"type": "ai", "content": "Yes"}]}}, PAIR),
+    "ChatGPT": ([{"mapping": {
+        "a": {"id": "a", "message": None},
+        "b": {"id": "b", "message": {"author": {"role": "user"}, "content": {"parts": ["Hi"]}}}}}], [["Hi", None]]),
+    "Claude.ai": ([{"chat_messages": [{"text": "Hi", "sender": "human"}, {"text": "Yes", "sender": "assistant"}]}], PAIR),
+    "ShareGPT": ([{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yes"}]}], PAIR),
+    "Alpaca": ([{"instruction": "Hi", "input": "", "output": "Yes"}], PAIR),
+    "pydantic-ai": ([{"parts": [{"content": "Hi", "part_kind": "user-prompt"}], "kind": "request"},
+                     {"parts": [{"content": "Yes", "part_kind": "text"}], "kind": "response"}], PAIR),
+    "Helicone": ([{"request_body": {"messages": [ASKED]}, "response_body": COMPLETION}], PAIR),
+    "the stream of claude -p": ([{"type": "system", "subtype": "init"},
+                                 {"type": "assistant", "message": MESSAGE, "session_id": "s"}], [[None, "Yes"]]),
+    "Braintrust": ([{"span_id": "a", "root_span_id": "a", "input": [ASKED], "output": SAID, "created": AT}], PAIR),
+    "Jaeger": ({"data": [{"spans": [{"traceID": "1", "spanID": "2", "startTime": 1793613600000000}]}]}, [[None, ""]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_error_for_another_format_names_its_fields_and_converts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    document, turns = OTHERS[name]
+    monkeypatch.chdir(tmp_path)
+    Path("x.json").write_text(json.dumps(document), "utf-8")
+    with pytest.raises(ValueError, match="The nearest is") as raised:
+        ab.read_conversations("x.json")
+    sentence, code = str(raised.value).split("\n\n")
+    first = document[0] if isinstance(document, list) else document
+    assert all(key in sentence for key in first if isinstance(first, dict))
+    assert len(code.splitlines()) <= 8
+    made: dict[str, Any] = {}
+    exec(code, made)
+    assert (
+        made["history"].turns[["prompt", "reply"]].astype(object).where(lambda each: each.notna(), None).values.tolist()
+        == turns
+    )

@@ -27,6 +27,7 @@ from ...api.record import UNREADABLE, read_value
 from ...events.turns import opens_turn
 from ..export import unescaped
 from ..history.history import History
+from ..load.loader import Progress
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
 from .coding import Sessions
@@ -38,6 +39,7 @@ from .spans import Traces
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
 _LONGEST_SAMPLE = 256 << 20  # bytes; more is no conversation
+_LONGEST_MENDED = 16 << 20  # bytes of a line that is read even if it is no strict JSON; that takes time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
 _Numbered = Iterator[tuple[int, Any]]
 # Where a document has its records: of the APIs of Langfuse, OpenAI, Phoenix and
@@ -56,7 +58,7 @@ _OTHERS = {
 }
 
 
-def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> History:
+def read_conversations(source: Any, *, tz: str | tzinfo | None = None, progress: bool | None = None) -> History:
     r"""A `History` of conversations from elsewhere, for all analyses.
 
     The format is recognized by the content, never by the name of the file. Files are
@@ -77,18 +79,21 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         ATIF                trajectories up to 1.8, and those of their subagents
         OTLP/JSON           traces with the GenAI conventions since 2024, OpenLLMetry
                             or OpenInference; also the events in logs
-        Langfuse            exported observations, with their sessions
-        LangSmith           exported runs, with their threads
+        Langfuse            observations and traces, with their sessions
+        LangSmith           runs, with their threads
         Phoenix             spans of its API, DataFrames and Parquet files
         Claude Code, Codex  the sessions on the disk: ``~/.claude/projects`` and
                             ``~/.codex/sessions``, with their subagents
         agentbook's own     events and turns of `export`; the JSON of a panel
         =================== ============================================================
 
-        A compressed file is refused: unpack it. What a folder has besides
-        conversations is listed as a problem.
+        A compressed file is refused: unpack it. The error for another format ends with
+        the lines that convert it. What a folder has besides conversations, and a link
+        out of it, is listed as a problem.
     tz : str or tzinfo, optional
         As for `History`. Default UTC.
+    progress : bool, optional
+        True shows a bar with rows and rate.
 
     Returns
     -------
@@ -139,7 +144,11 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     >>> ab.load_problems(history)[["file", "line"]].values.tolist()
     [['talks.jsonl', '2']]
     """
-    reading = _Reading()
+    with Progress(progress) as bar:
+        return _read(source, _Reading(bar)).history(tz)
+
+
+def _read(source: Any, reading: _Reading) -> _Reading:
     if is_tabular(source):
         frame = frame_of(source, caller="read_conversations")
         try:
@@ -149,28 +158,30 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         reading.problem.file = "table"
         reading.read("table", rows)
     else:
-        for path, name, is_named in _paths(source):
+        seen = set[Path]()
+        for path, name, folder in _paths(source):
             reading.problem.file, reading.problem.line = name, None
             try:
+                _check(path, folder, seen)
                 with path.open("rb") as file:
                     reading.read(name, _unwrapped(_records(path, file, reading.problem)), str(path))
             except (OSError, ValueError) as error:
                 sentence, _, code = str(error).partition("\n")
-                if is_named:  # an OSError quotes the file's name, which may hold anything
+                if folder is None:  # an OSError quotes the file's name, which may hold anything
                     whole = visible(sentence) + (code and f"\n{code}")
                     raise error if isinstance(error, OSError) else ValueError(whole) from None
                 reading.problem(f"the file was not read: {sentence}")
         if not reading.names:
             reasons = [row["problem"] for row in reading.problem.rows[:1]] or ["there is no file"]
             raise ValueError(visible(f"{source} has no conversations: {reasons[0]}."))
-    return reading.history(tz)
+    return reading
 
 
 class _Reading:
     """What was read so far."""
 
-    def __init__(self) -> None:
-        self.problem = Problems()
+    def __init__(self, bar: Progress) -> None:
+        self.problem, self._bar = Problems(), bar
         self.traces = Traces(self.problem)
         self.sessions = Sessions(self.problem)
         self._kept = {Problems: self.problem, Traces: self.traces, Sessions: self.sessions}
@@ -200,6 +211,7 @@ class _Reading:
 
         def matching() -> Iterator[Mapping[str, Any]]:
             for self.problem.line, record in itertools.chain(begin, records):
+                self._bar.add(1)
                 if isinstance(record, dict) and (found.matches(record) or found.continues(record)):
                     yield record
                 else:
@@ -212,7 +224,6 @@ class _Reading:
                 more = False
             except DAMAGE as error:
                 self.problem.damaged(error)
-        self._flush()
         if self._progress() == before:
             mine = [row["problem"] for row in self.problem.rows if row["file"] == name]
             raise ValueError(
@@ -306,17 +317,29 @@ class _Reading:
         )  # fmt: skip
 
 
-def _paths(source: Any) -> Iterator[tuple[Path, str, bool]]:
-    """Files with their names, and whether the caller named them."""
+def _check(path: Path, folder: Path | None, seen: set[Path]) -> None:
+    """Raise a `ValueError` if a file would have no end, or is not of its folder."""
+    if path.exists() and not path.is_file():  # a pipe, a device, or a link to a folder
+        raise ValueError(f"{path} is neither a file nor a folder.")
+    real = path.resolve()
+    if folder is not None and not real.is_relative_to(folder):
+        raise ValueError("a link out of the folder: name it to read it")
+    if folder is not None and real in seen:
+        raise ValueError("a link to a file that was read")
+    seen.add(real)
+
+
+def _paths(source: Any) -> Iterator[tuple[Path, str, Path | None]]:
+    """Files with their names, and the folder that the caller named instead of them."""
     if isinstance(source, str | os.PathLike):
         path = Path(source).expanduser()
         if not path.is_dir():
-            yield path, path.name, True
+            yield path, path.name, None
         for each in sorted(path.rglob("*")) if path.is_dir() else ():
             name = each.relative_to(path)
-            # Links to folders are not followed: they fail below, and so are listed.
-            if (each.is_file() or each.is_symlink()) and not any(part.startswith(".") for part in name.parts):
-                yield each, name.as_posix(), False
+            # What is no file, such as a link to a folder, fails above and is listed.
+            if (each.is_symlink() or not each.is_dir()) and not any(part.startswith(".") for part in name.parts):
+                yield each, name.as_posix(), path.resolve()
     elif isinstance(source, Iterable):
         for each in source:
             yield from _paths(each)
@@ -404,7 +427,7 @@ def _values(texts: Iterable[tuple[int, bytes]], problem: Problems) -> _Numbered:
         if not text.strip():
             continue
         try:
-            yield number, read_value(text)
+            yield number, read_value(text) if len(text) < _LONGEST_MENDED else msgspec.json.decode(text)
         except UNREADABLE as error:
             problem(f"not JSON: {error}", text.decode("utf-8", "replace"), number)
             continue
@@ -456,7 +479,8 @@ def _csv(path: Path, is_escaped: bool) -> Iterator[Any]:
         ):
             yield pa.RecordBatch.from_pandas(frame.map(unescaped, na_action="ignore") if is_escaped else frame)
     except ValueError as error:
-        raise ValueError(f"{path.name} is neither JSON nor a table that can be read: {error}") from None
+        advice = ": save it as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
+        raise ValueError(f"{path.name} is neither JSON nor a table that can be read{advice}: {error}") from None
 
 
 def _rows(batches: Iterable[Any]) -> _Numbered:

@@ -44,11 +44,11 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
     elif ending in ("csv", "parquet"):
         read = f"pd.read_{ending}({path!r}).to_dict('records')"
     elif ending == "json":
-        read = f"json.loads(open({path!r}, encoding='utf-8').read())"
+        read = f"json.loads(pathlib.Path({path!r}).read_text('utf-8'))"
     else:
-        read = f"[json.loads(line) for line in open({path!r}, encoding='utf-8') if line.strip()]"
+        read = f"[json.loads(line) for line in pathlib.Path({path!r}).read_text('utf-8').splitlines()]"
     code = [
-        "import json, agentbook as ab, pandas as pd",
+        "import json, pathlib, agentbook as ab, pandas as pd",
         f"records = {read}",
         "records = records if isinstance(records, list) else [records]",
         *([f"records = [each for record in records for each in record{page}]"] if page else []),
@@ -90,11 +90,11 @@ def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
             some = f" if each.get({needed!r})" + (f" and each.get({key!r})" if key != needed else "")
             said = f"[{{'role': {who}, 'content': {text}}} for each in {where}{some}]"
             return "OpenAI's messages", page, one, f"{{'messages': {said}}}"
-    said = (
+    pair = (
         f"{{'role': {role!r}, 'content': str(record[{key!r}])}}"
         for role, key in (("user", asked), ("assistant", replied))
     )
-    return "OpenAI's messages", "", "records", f"{{'messages': [{', '.join(said)}]}}"
+    return "OpenAI's messages", "", "records", f"{{'messages': [{', '.join(pair)}]}}"
 
 
 def _places(records: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
