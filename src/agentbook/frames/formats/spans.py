@@ -266,6 +266,8 @@ class Traces:
         if known is not None and not is_first and None not in (span.began, known.began) and span.began < known.began:  # type: ignore[operator]
             is_first, known.input = True, _after_agent(known.input)
         span.hear(self.problem, latest=not is_first)
+        if span.kind == MODEL:  # what it was given is most of a file
+            span.given = span.made = None
         if is_first and span.input:
             self._firsts[key] = span
 
@@ -302,17 +304,19 @@ class Traces:
     def conversations(self) -> Iterator[Conversation]:
         """The conversations, in the order in which their first spans came."""
         self._join_texts()
+        self._firsts.clear()
         sessions: dict[str, dict[tuple[str, str], list[tuple[Span, _Place]]]] = {}
-        for trace, spans in self._traces.items():
+        for trace in [*self._traces]:  # what was read is let go
+            spans = self._traces.pop(trace)
             known = next((span.session for span in spans.values() if span.session), trace)
             for span, above in _places(spans):
                 within = above.below(span)
                 if not within.is_hidden:
                     parts = sessions.setdefault(within.session or known, {})
                     parts.setdefault((trace, within.top.id if within.top is not None else ""), []).append((span, above))
-        for session, parts in sessions.items():
+        for session in [*sessions]:
             talk = _Talk(session, self.problem)
-            for part in _in_order(parts.values(), _began):
+            for part in _in_order(sessions.pop(session).values(), _began):
                 self.problem.file, self.problem.line = part[0][0].place
                 with self.listed(session):
                     talk.read(_in_order(part, lambda pair: pair[0].began))
