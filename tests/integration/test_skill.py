@@ -40,7 +40,7 @@ def test_a_skill_is_written_and_replaced_and_replaces_no_other(tmp_path: Path) -
     assert "another" in (folder / "SKILL.md").read_text("utf-8")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_each_command_of_the_skill_runs(service: Service, key: str, tmp_path: Path) -> None:
     environment = {**os.environ, "AGENTBOOK_BASE_URL": service.base_url, "AGENTBOOK_API_KEY": key}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
