@@ -543,13 +543,7 @@ def of_two_agents() -> ab.History:
     sessions = client_frame(
         "sessions",
         [
-            {
-                "id": f"s{n}",
-                "workspace_id": f"w{n % 2}",
-                "agent_id": f"a{n % 2}",
-                "name": "chat",
-                "initiator_id": who,
-            }
+            {"id": f"s{n}", "workspace_id": f"w{n % 2}", "agent_id": f"a{n % 2}", "name": "chat", "initiator_id": who}
             for n, who in enumerate("uvu")
         ],
     )

@@ -104,10 +104,7 @@ def of_four_sources(tmp_path: Path) -> Callable[..., list[ab.History]]:
 
 
 @pytest.mark.usefixtures("_without_charts")
-@pytest.mark.parametrize(
-    ("since", "until", "sessions"),
-    [(1, 4, 3), (1_000_000, None, 0), (None, None, 7)],
-)
+@pytest.mark.parametrize(("since", "until", "sessions"), [(1, 4, 3), (1_000_000, None, 0), (None, None, 7)])
 def test_each_count_is_that_of_the_events(
     of_four_sources: Callable[..., list[ab.History]],
     since: int | None,

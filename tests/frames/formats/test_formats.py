@@ -125,48 +125,6 @@ def test_a_log_says_tokens_and_model() -> None:
 
 ASKED: dict[str, Any] = {"role": "user", "content": "Six times seven?"}
 SAID: dict[str, Any] = {"role": "assistant", "content": "42"}
-BLOCKS = [{"type": "text", "text": "42"}]
-ITEMS = [{"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant", "content": BLOCKS}]
-CALLED = {"id": "c", "type": "function", "function": "times", "arguments": {"a": 6}}  # as Inspect writes it
-SAMPLE = {
-    "id": 1, "epoch": 1, "input": [ASKED], "target": "42", "error": None,
-    "messages": [
-        ASKED,
-        {"role": "assistant", "content": "", "tool_calls": [CALLED]},
-        {"role": "tool", "tool_call_id": "c", "function": "times", "content": "42"},
-        SAID,
-    ],
-    "output": {"model": "m", "choices": [{"message": SAID, "stop_reason": "stop"}]},
-}  # fmt: skip
-BESIDE: dict[str, dict[str, Any]] = {
-    "a text": {"messages": [ASKED], "response": "42"},
-    "a completion": {"messages": [ASKED], "completion": "42"},
-    "an output": {"messages": [ASKED], "output": "42"},
-    "a message": {"messages": [ASKED], "reply": SAID},
-    "messages": {"messages": [ASKED], "response": [SAID]},
-    "the JSON of a completion": {"messages": [ASKED], "response": json.dumps({"choices": [{"message": SAID}]})},
-    "an Anthropic message": {
-        "request": {"system": BLOCKS, "messages": [ASKED]},
-        "response": {"type": "message", "role": "assistant", "content": BLOCKS},
-    },
-    "a response": {"messages": [ASKED], "response": {"output": ITEMS}},
-    "a request and its response": {"request": {"input": "Six times seven?"}, "response": {"output": ITEMS}},
-    "a batch": {"body": {"messages": [ASKED]}, "response": {"body": {"choices": [{"message": SAID}]}}},
-    "a batch of responses": {"body": {"input": "Six times seven?"}, "response": {"body": {"output": ITEMS}}},
-    "Ollama": {"messages": [ASKED], "response": {"message": SAID, "done": True}},
-    "an old completion": {"messages": [ASKED], "choices": [{"text": "42"}]},
-    "said twice": {"messages": [ASKED, SAID], "response": "42"},
-    "a sample": SAMPLE,
-}
-
-
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_reply_beside_the_messages_is_read(tmp_path: Path, name: str) -> None:
-    (tmp_path / "a.json").write_text(json.dumps(BESIDE[name]))
-    history = ab.read_conversations(tmp_path / "a.json")
-    assert history.turns[["prompt", "reply"]].values.tolist() == [["Six times seven?", "42"]]
-    assert history.complete
-    assert ab.steps(history)["result"].to_list() == ['"42"' if name == "a sample" else "42"][: name == "a sample"]
 
 
 @pytest.mark.parametrize(

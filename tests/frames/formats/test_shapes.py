@@ -47,7 +47,12 @@ TRACE = {
 USED = {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25, "input_tokens_cache_read": 4}
 SAMPLE = {
     "id": 1, "epoch": 1, "input": "Hi", "target": "Yes", "scores": {}, "model_usage": {"small": USED},
-    "messages": [{**ASKED, "source": "input"}, {**SAID, "source": "generate"}],
+    "messages": [
+        {**ASKED, "source": "input"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": "bash", "arguments": {"cmd": "ls"}}]},
+        {"role": "tool", "tool_call_id": "c", "function": "bash", "content": "", "error": {"message": "slow"}},
+        {**SAID, "source": "generate"},
+    ],
     "output": {"model": "small", "choices": [{"message": SAID}], "completion": "Yes", "usage": {"input_tokens": 9}},
     "started_at": "2026-11-02T10:00:00+00:00", "completed_at": "2026-11-02T10:00:05+00:00",
 }  # fmt: skip
@@ -123,6 +128,12 @@ CODEX = [
             "total_token_usage": {}, "last_token_usage": {"input_tokens": 20, "output_tokens": 5}}}),
     )
 ]  # fmt: skip
+BODY = {"output": RESPONSE["output"]}
+REPLIES: list[tuple[str, Any]] = [  # beside the messages
+    ("response", "Yes"), ("completion", "Yes"), ("output", "Yes"), ("reply", SAID), ("response", [SAID]),
+    ("response", json.dumps({"choices": [{"message": SAID}]})), ("response", BODY), ("choices", [{"text": "Yes"}]),
+    ("response", {"message": SAID, "done": True}), ("responses", [{"content": "Yes"}]),
+]  # fmt: skip
 # What each shape says: the question, the reply, the tokens and the model.
 WHOLE, REPLY, TEXTS = ["Hi", "Yes", 25, "small"], [None, "Yes", 25, "small"], ["Hi", "Yes", None, None]
 # Row of the manual -> shapes of it, a list for JSON Lines, each with what it says.
@@ -130,7 +141,10 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
     "OpenAI's fine-tuning files and logs": [
         ([{"messages": [ASKED, SAID]}], TEXTS),
         ({"request": REQUEST, "response": COMPLETION}, WHOLE),
-        ({"messages": [ASKED], "responses": [{"content": "Yes"}]}, TEXTS),
+        ([{"messages": [ASKED, SAID], "response": "Yes"}], TEXTS),  # said twice
+        *(([{"messages": [ASKED], name: reply}], TEXTS) for name, reply in REPLIES),
+        *(([{"body": {name: asked}, "response": {"body": BODY}}], TEXTS) for name, asked in
+          (("messages", [ASKED]), ("input", "Hi"))),
         (pd.DataFrame([{"messages": json.dumps([ASKED]), "response": json.dumps(COMPLETION)}]), WHOLE),
     ],
     "OpenAI's completions": [
@@ -251,6 +265,7 @@ def test_the_samples_of_an_eval_file(tmp_path: Path) -> None:
     assert history.turns[["session_id", "reply", "latency_s", "cached_tokens"]].to_numpy().tolist() == [
         ["1", "Yes", 5.0, 4], ["1/2", "Yes", 5.0, 4]
     ]  # fmt: skip
+    assert ab.steps(history)[["name", "error"]].to_numpy().tolist() == [["bash", "slow"]] * 2
     assert len(ab.load_problems(history)) == 1
 
 

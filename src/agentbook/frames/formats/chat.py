@@ -69,7 +69,7 @@ def _is_foreign(message: Any) -> bool:
     parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     return (
         message.get("parts") is not None
-        or not (message.keys() & _CONTENTS or ("role" not in message and is_message(message)))
+        or not message.keys() & _CONTENTS
         or any("-" in str(each.get("type") or "-") or isinstance(each.get("text"), dict) for each in parts)
     )
 

@@ -26,19 +26,7 @@ from typing import Any, TypeVar
 
 from ..analysis.turn_details import DETAILS, numbers_of
 from .messages import is_agents, messages_of
-from .model import (
-    Conversation,
-    Item,
-    Message,
-    Problems,
-    Result,
-    ToolCall,
-    amount,
-    check_counts,
-    mapping,
-    parsed,
-    whole,
-)
+from .model import Conversation, Item, Message, Problems, Result, ToolCall, amount, check_counts, mapping, parsed, whole
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.

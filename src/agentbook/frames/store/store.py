@@ -287,12 +287,7 @@ class Store:
         return history_of(_whole_catalog(self._folder, manifest), events, account or None, span, tz)
 
     def events(
-        self,
-        sessions: Any = None,
-        *,
-        since: Any = None,
-        until: Any = None,
-        columns: str | Iterable[str] | None = None,
+        self, sessions: Any = None, *, since: Any = None, until: Any = None, columns: str | Iterable[str] | None = None
     ) -> pd.DataFrame:
         """The events in the store, sorted by session and id.
 
