@@ -2,7 +2,7 @@
 
 There are seven months, one for each weekday that today can be. A notebook shows one of
 them, so what its prose claims is a fact here, and `test_facts` calls each fact with all
-seven, each at another hour. Each is named by its notebook and what it says. What
+seven, at four hours of the day. Each is named by its notebook and what it says. What
 *scribe* replies depends on the manual alone; those claims are tests in `test_facts`.
 """
 
@@ -327,8 +327,9 @@ JUDGED = re.compile(r"(?i)\b(happens?|chances?|unlocks?|refunds?)\b")  # what it
 
 @fact
 def proof_with_the_new_prompt_all_can_be_checked_and_nothing_else_differs(month: Month) -> None:
-    turns, topic = with_topic_of_scopes(month)
-    firsts = turns[(turns["topic"] == topic) & (turns["agent"] == "guide") & (turns["turn"] <= 4)]
+    of_guide = month.history.turns[month.history.turns["agent"] == "guide"]
+    asks = of_guide.loc[of_guide["prompt"].str.contains("scopes", na=False), "session_id"]
+    firsts = of_guide[of_guide["session_id"].isin(asks) & (of_guide["turn"] <= 4)]
     asked = firsts.sort_values(["session_id", "turn"]).groupby("session_id")["prompt"].agg(tuple)
     asked = asked.drop_duplicates().head(7)
     assert len(asked) == 7  # fewer conversations leave "can be checked" open

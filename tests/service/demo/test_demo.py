@@ -161,6 +161,8 @@ def test_event_json_is_what_the_service_writes(store: Connection) -> None:
         if "step" in event_fields:
             step = event_fields["step"]
             steps += 1
+            assert ("arguments" in step) == (step["name"] != "think")
+            assert ("result" in step) == ("arguments" in step and "error" not in step)
             # Its task begins when it does.
             assert (
                 ids.instant_of_ms(ids.milliseconds_of(row.task_id))

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from agentbook.service.demo.texts import Thread, draw_slots, fill, follow_ups, thread_values, threads, versions
+from agentbook.service.demo.texts import Thread, draw_slots, fill, follow_ups, run_of, thread_values, threads, versions
 
 WORKSPACES = (
     "support", "data", "release", "on-call", "sales", "finance", "onboarding", "playground", "shop", "notes",
@@ -27,7 +27,18 @@ def test_every_text_can_be_filled() -> None:
         values = thread_values(thread, rng)
         for exchange in (*thread.exchanges, *follow_ups()):
             texts = [fill(text, values, rng) for text in (thread.name, exchange.ask, exchange.reply)]
+            texts += [str(part) for tool in exchange.tools for n in range(3) for part in run_of(tool, values, n)]
             assert all(text.strip() and not UNFILLED.search(text) for text in texts)
+
+
+def test_a_tool_that_runs_again_asks_something_else() -> None:
+    values = draw_slots(random.Random(1))
+    tools = {tool for thread in every_thread() for each in (*thread.exchanges, *follow_ups()) for tool in each.tools}
+    for tool in tools:
+        (first, result), (second, _) = (run_of(tool, values, number) for number in range(2))
+        assert first != second, tool
+        assert result, tool
+    assert list(run_of("think", values, 0)) == [None, None]
 
 
 def test_slots_depend_on_the_random_numbers_alone() -> None:

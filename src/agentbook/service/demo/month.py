@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -22,8 +22,20 @@ from sqlalchemy import Connection
 from .. import ids
 from ..engines.meter import failure
 from ..store import event_json, tables
-from .rows import HOUR_MS, MINUTE_MS, SECOND_MS, Ids, SeededIds, insert, insert_tuples, midnight, read_yaml, released_ms
-from .texts import Exchange, Thread, fill, follow_ups, thread_values, threads
+from .rows import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    Ids,
+    SeededIds,
+    insert,
+    insert_tuples,
+    midnight,
+    read_yaml,
+    released_ms,
+)
+from .texts import Exchange, Thread, fill, follow_ups, run_of, thread_values, threads
 
 _FAILURE_RATE, _UNANSWERED_RATE, _EDITED_RATE = 0.018, 0.008, 0.004
 _SECOND_THREAD_RATE, _GOES_ON_AFTER_FAILURE, _UNNAMED_RATE = 0.42, 0.45, 0.08
@@ -175,7 +187,7 @@ class _Month:
             ask, reply = fill(exchange.ask, slots, rng), fill(exchange.reply, slots, rng)
             tokens += len(ask) // 4 + 180 * len(exchange.tools)
             author = self.author(plan.initiator if number == 0 else plan.speaker)
-            turn = self.turn(plan, id_, author, (ask, reply), exchange.tools, tokens, at)
+            turn = self.turn(plan, id_, author, (ask, reply), exchange.tools, slots, tokens, at)
             at = ids.milliseconds_of(turn[-1].id)
             if at > self.now_ms - MINUTE_MS:
                 break
@@ -213,6 +225,7 @@ class _Month:
         person: Mapping[str, str],
         texts: tuple[str, str],
         tools: Sequence[str],
+        slots: Mapping[str, str],
         tokens: int,
         at: int,
     ) -> list[EventRow]:
@@ -230,30 +243,39 @@ class _Month:
             events.append(EventRow(session_id, id_, kind, task_id, "agent", created, len(text.encode()), text))
 
         chance = rng.random()
-        fails = chance < (story["incident"]["failures"] if in_incident else _FAILURE_RATE) and plan.agent != "echo"
-        is_answered = not fails and chance <= 1 - _UNANSWERED_RATE
+        rate = story["incident"]["failures"] if in_incident else _FAILURE_RATE
+        # Limits and errors are those of models: an agent without one answers.
+        fails = "model" in speed and chance < rate
+        is_answered = "model" not in speed or rate <= chance <= 1 - _UNANSWERED_RATE
         # Some answers take extra steps, so the same question does not always have the
         # same number of them.
         steps = len(tools) + rng.choices((0, 1, 2), (5, 3, 1))[0]
-        for number in range(steps if is_answered else rng.randint(0, steps)):
-            tool = tools[number % len(tools)] if tools else "think"
+        names = list(islice(cycle(tools or ["think"]), steps if is_answered else rng.randint(0, steps)))
+        runs = [(name, names[:number].count(name)) for number, name in enumerate(names)]
+        loop = story["loops"]
+        if plan.agent == loop["agent"] and (midnight(self.now_ms) - midnight(at)) // DAY_MS in loop["days"]:
+            runs += [run for run in runs if run == (loop["tool"], 0)] * loop["more"]
+        for tool, number in runs:
             rate, reason = story["failing_tools"].get(tool, (0.0, None))
             # A tool that failed is run again.
             for error in (reason, None) if rng.random() < rate else (None,):
                 started = at + 2
                 at += int(_lognormal(rng, speed["tool_s"] * slowness, 0.5) * SECOND_MS) + 5
+                arguments, result = run_of(tool, slots, number)
                 step = {
                     "kind": "tool",
                     "name": tool,
                     "started_at": seeded.instant(started),
                     "ended_at": seeded.instant(at),
+                    "arguments": arguments,
+                    "result": result if error is None else None,
+                    "error": error,
                 }
-                if error is not None:
-                    step["error"] = error
+                step = {field: value for field, value in step.items() if value is not None}
                 end("runtime_done", seeded.id(started), event_json.done, step=step)
         at += int(_lognormal(rng, speed["reply_s"] * slowness, 0.45) * SECOND_MS) + 5
         timeout_ms = rng.randint(570, 600) * SECOND_MS
-        usage = _usage(speed, tokens * (1 + steps), texts[1] if is_answered else "", slowness)
+        usage = _usage(speed, tokens * (1 + steps + len(runs) - len(names)), texts[1] if is_answered else "", slowness)
         if fails:
             kind = next(self.incident_failures if in_incident else self.failures)
             at += timeout_ms if kind == "turn_timeout" else 0

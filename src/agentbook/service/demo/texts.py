@@ -4,14 +4,15 @@
 written as threads. A thread is a conversation that makes sense from beginning to end.
 Its texts have variable parts: ``{order}`` is a slot, filled once per thread so that the
 whole conversation is about one order, and ``[a|b]`` is a choice of wording.
-``prompts.yaml`` holds the versions of the agents that have a system prompt.
+``steps.yaml`` says what each tool runs with and returns, and ``prompts.yaml`` holds the
+versions of the agents that have a system prompt.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -129,6 +130,27 @@ def fill(text: str, values: Mapping[str, str], rng: random.Random) -> str:
     'Where is A-1?'
     """
     return CHOICE.sub(lambda match: rng.choice(match[1].split("|")), text).format_map(values)
+
+
+def run_of(tool: str, values: Mapping[str, str], number: int) -> Iterator[dict[str, Any] | None]:
+    """The arguments and the result of a tool's run; None where they are not known.
+
+    `number` counts the tool's runs in the turn, from 0: each makes another choice.
+
+    Examples
+    --------
+    >>> list(run_of("verify", {}, 2))
+    [{'against': 'the log'}, {'agrees': True}]
+    """
+
+    def filled(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = CHOICE.sub(lambda match: (parts := match[1].split("|"))[number % len(parts)], value).format_map(values)
+        return int(text) if text.isdecimal() else text
+
+    for part in read_yaml("steps.yaml").get(tool, (None, None)):
+        yield None if part is None else {name: filled(value) for name, value in part.items()}
 
 
 def _exchanges(entries: list[dict[str, Any]]) -> tuple[Exchange, ...]:

@@ -18,10 +18,10 @@ from functools import cache
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import keywords
 from ..rows import read_yaml
-from ..texts import CHOICE, MONTHS, Exchange, Thread, fill, follow_ups, thread_values, threads, versions
+from ..texts import CHOICE, MONTHS, Exchange, Thread, fill, follow_ups, run_of, thread_values, threads, versions
 from .bounds import readable
 from .scribe import Scribe
-from .streaming import pause, run_subtask, stream_reply
+from .streaming import pause, stream_reply
 
 NOTICE = "*(A recorded reply of the demo: no language model is configured.)*"
 # agent -> the workspaces whose conversations it has
@@ -70,14 +70,16 @@ class Recorded:
                 yield step
             return
         exchange, values = found
-        for tool in exchange.tools:
+        for number, tool in enumerate(exchange.tools):
+            arguments, result = run_of(tool, values, exchange.tools[:number].count(tool))
             rate, reason = read_yaml("month.yaml")["failing_tools"].get(tool, (0.0, ""))
             if turn.rng.random() < rate:  # as in the demo's history; the tool is run again
-                yield ToolStarted(tool)
+                yield ToolStarted(tool, arguments or {})
                 await pause(turn, turn.rng.uniform(0.5, 2.0))
                 yield ToolDone(tool, error=reason)
-            async for step in run_subtask(turn, tool, turn.rng.uniform(0.2, 1.0)):
-                yield step
+            yield ToolStarted(tool, arguments or {})
+            await pause(turn, turn.rng.uniform(0.2, 1.0))
+            yield ToolDone(tool, result)
         async for step in stream_reply(turn, f"{fill(exchange.reply, values, turn.rng)}\n\n{NOTICE}"):
             yield step
 
