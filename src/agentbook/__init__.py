@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .frames.analysis.credentials import credential_report, credential_summary
     from .frames.analysis.failures import failures
     from .frames.analysis.findings import credential_findings
+    from .frames.analysis.paths import loops, paths
     from .frames.analysis.prompt_latency import prompt_latency
     from .frames.analysis.steps import steps
     from .frames.analysis.timing import latency, timing
@@ -102,6 +103,8 @@ _HOMES = {
     "load_events": "frames.load.events",
     "load_history": "frames.history.load",
     "load_problems": "frames.parse.problems",
+    "loops": "frames.analysis.paths",
+    "paths": "frames.analysis.paths",
     "platform": "embedded",
     "plot": "frames.plot",
     "prompt_latency": "frames.analysis.prompt_latency",
@@ -168,6 +171,8 @@ __all__ = [
     "load_events",
     "load_history",
     "load_problems",
+    "loops",
+    "paths",
     "platform",
     "plot",
     "prompt_latency",

@@ -342,8 +342,39 @@ def test_a_check_sees_the_steps(conditions: dict[str, Any], passed: bool) -> Non
     assert grade_check(parse_check(f"not: {check}"), Reply("x", steps=RAN)).passed is not passed
 
 
+CALL = ("find_order", False, '{"number": 7, "with": "items"}', "{}")
+
+
 @pytest.mark.parametrize(
-    "conditions", [{}, {"order": "strict"}, {"order": "strict", "at_most": -1}, {"order": "first"}]
+    ("conditions", "ran", "passed"),
+    [
+        ({"called": {"find_order": {"number": 7}}}, [CALL], True),
+        ({"called": {"find_order": {"number": "7"}}}, [CALL], True),
+        ({"called": {"find_order": {"number": 8}}}, [CALL], False),
+        ({"called": {"find_order": {}}}, [("find_order",)], None),
+        ({"called": {"find_order": {"number": 8}}}, [CALL, ("find_order",)], None),
+        ({"called": {"find_order": {"number": 7}}}, [("send",)], False),
+        ({"called": {"find_order": {"number": 7}}, "not_called": "send"}, [("find_order",), ("send",)], False),
+        ({"no_loops": True}, [CALL, CALL], True),
+        ({"no_loops": True}, [CALL, CALL, CALL], False),
+        ({"no_loops": True}, [("find_order",)] * 3, None),
+    ],
+)
+def test_a_check_sees_arguments_and_loops(conditions: dict[str, Any], ran: list[Any], passed: bool | None) -> None:
+    check = ab.checks.steps(**conditions)
+    grade = grade_check(check, Reply("x", steps=[Step(*step) for step in ran]))
+    assert (grade.passed, grade.error is None) == (passed, passed is not None)
+    assert read_check(check_data(check)) == check
+
+
+def test_the_same_call_in_each_turn_of_a_conversation_is_no_loop() -> None:
+    said = [Reply("x", steps=[Step(*CALL)]) for _ in range(3)]
+    whole = Reply("x", steps=[Step(*CALL)] * 3, turns=said)
+    assert grade_check(ab.checks.steps(no_loops=True), whole).passed
+
+
+@pytest.mark.parametrize(
+    "conditions", [{}, {"order": "strict"}, {"order": "strict", "at_most": -1}, {"called": {"find_order": 7}}]
 )
 def test_steps_without_a_condition_are_no_check(conditions: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"steps|at_most|order"):

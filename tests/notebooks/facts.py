@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import groupby
 
 import pandas as pd
 
@@ -277,6 +278,26 @@ def every_analysis_run_sql_fails_most_often_and_each_failed_run_was_run_again(mo
     assert len(failed) >= 4
     last = steps.sort_values("started_at").drop_duplicates(["session_id", "turn", "name"], keep="last")
     assert (last["status"] != "failed").all()
+
+
+@fact
+def manual_one_agent_loops_on_some_days_and_paths_are_those_counted_by_hand(month: Month) -> None:
+    history, ran = month.history, ab.steps(month.history)
+    keys = ["session_id", "turn"]
+    found, done = ab.loops(history.turns, steps=ran), ran[ran["status"] == "done"]
+    by_hand = done.groupby([*keys, "name", "arguments", "result"]).size()
+    assert sorted(found["calls"]) == sorted(by_hand[by_hand >= 3])
+    assert found["loop"].all()
+    assert (set(found["agent"]), set(found["name"])) == ({"contract-reader"}, {"read_clauses"})
+    assert 3 <= found["started_at"].dt.floor("D").nunique() < 20
+    spelled = {
+        key: " > ".join(f"{name} ×{n}" if (n := len(list(run))) > 1 else name for name, run in groupby(names))
+        for key, names in ran.groupby(keys)["name"].agg(list).items()
+    }
+    asked = history.turns[keys].itertuples(index=False, name=None)
+    counts = pd.Series([spelled.get(key, "(no steps)") for key in asked])
+    paths = ab.paths(history.turns, steps=ran)
+    assert paths.set_index("path")["turns"].to_dict() == counts.value_counts().to_dict()
 
 
 @fact

@@ -20,6 +20,7 @@ import numpy as np
 from .._text import clip
 from ..api.errors import AgentbookError
 from ..frames.analysis.embeddings import EmbeddingFailed, endpoint
+from ..frames.analysis.paths import repeated
 from . import patterns, template
 from .check import EVERY, FUNCTION, OWN, TURN, Check, compiled
 from .judge import escape_marks, find_objects, judge_reply
@@ -133,15 +134,17 @@ def _require_schema(value: Mapping[str, Any]) -> None:
 def _require_steps(value: Mapping[str, Any]) -> None:
     most = value.get("at_most")
     lists = [value.get(key) or [] for key in ("called", "not_called")]
+    if isinstance(lists[0], Mapping) and all(isinstance(each, Mapping) for each in lists[0].values()):
+        lists[0] = list(lists[0])
     are_names = all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists)
-    unknown = value.keys() - {"called", "not_called", "at_most", "order", "no_failures"}
+    unknown = value.keys() - {"called", "not_called", "at_most", "order", "no_failures", "no_loops"}
     is_count = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 0)
     has_order = value.get("order") in (None, "any", "strict")
-    has_condition = any([*lists, value.get("no_failures")]) or most is not None
+    has_condition = any([*lists, value.get("no_failures"), value.get("no_loops")]) or most is not None
     if unknown or not (has_condition and is_count and has_order and are_names):
         raise ValueError(
-            f"steps need called or not_called (lists of names), at_most (a whole number), order (any or strict) or no_failures, "
-            f"not {dict(value)!r}."
+            "steps need called (a list of names, or names with their arguments), not_called (a list of names), at_most "
+            f"(a whole number), order (any or strict), no_failures or no_loops, not {dict(value)!r}."
         )
 
 
@@ -387,7 +390,31 @@ def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[
         problems.append(f"{len(names)} steps instead of at most {most}")
     if value.get("no_failures"):
         problems += [f"{step.name or 'a step'} failed" for step in reply.steps if step.failed]
+    unknown = set()
+    for name, wanted in value["called"].items() if isinstance(value.get("called"), Mapping) else ():
+        given = [step.arguments for step in reply.steps if step.name == name]
+        if given and not any(_has(arguments, wanted) for arguments in given):
+            unknown |= {name} if None in given else set()
+            problems += [] if None in given else [f"did not call {name} with {json.dumps(wanted, ensure_ascii=False)}"]
+    if value.get("no_loops"):
+        turns = reply.turns if reply.turns and all(each.steps is not None for each in reply.turns) else [reply]
+        ran = [(turn, step) for turn, each in enumerate(turns) for step in each.steps or () if not step.failed]
+        for numbers, is_loop in repeated([(turn, step.name or None, *step[2:]) for turn, step in ran]):
+            name = ran[numbers[0]][1].name
+            problems += [f"ran {name} {len(numbers)} times in vain"] if is_loop else []
+            unknown |= set() if is_loop else {name or "a step"}
+    if unknown and not problems:
+        raise Undecided(f"what {', '.join(sorted(unknown))} ran with, or what came back, is not known.")
     return not problems, "; ".join(problems) or f"called {', '.join(filter(None, names)) or 'nothing'}"
+
+
+def _has(arguments: str | None, wanted: Mapping[str, Any]) -> bool:
+    """Whether arguments, as JSON text, have these values among them."""
+    given = json.loads(arguments) if arguments is not None else None
+    return isinstance(given, dict) and all(
+        name in given and (given[name] == value or (isinstance(value, str) and str(given[name]) == value))
+        for name, value in wanted.items()
+    )
 
 
 def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:

@@ -288,11 +288,15 @@ def _number_text(value: Any) -> str:
 
 
 def _steps_text(value: Mapping[str, Any]) -> str:
-    parts = [f"called {_tool(name)}" for name in value.get("called") or ()]
+    called = value.get("called") or ()
+    parts = [f"called {_tool(name)}" for name in called]
+    if isinstance(called, Mapping):
+        parts = [f"called {_tool(name)} with {json.dumps(each, ensure_ascii=False)}" for name, each in called.items()]
     parts += [f"not called {_tool(name)}" for name in value.get("not_called") or ()]
     parts += ["in this order"] if value.get("order") == "strict" else []
     parts += [f"at most {value['at_most']}"] if value.get("at_most") is not None else []
-    return ", ".join([*parts, *(["no failures"] if value.get("no_failures") else [])])
+    parts += ["no failures"] if value.get("no_failures") else []
+    return ", ".join([*parts, *(["no loops"] if value.get("no_loops") else [])])
 
 
 def _tool(name: str) -> str:
@@ -443,7 +447,7 @@ _SLIP = re.compile(
 )
 _STEP = re.compile(
     rf"(?:(?P<not>not )?called (?P<name>{_TOOL})|at most (?P<most>\d+)|(?P<order>in this order)"
-    r"|(?P<failures>no failures))\s*(?:,\s*|\Z)"
+    r"|no (?P<none>failures|loops))\s*(?:,\s*|\Z)"
 )
 
 
@@ -583,14 +587,14 @@ def _parse_steps(text: str) -> dict[str, Any]:
         if match is None:
             raise ValueError(
                 f"steps: {text[position:]!r} cannot be read; write called NAME, not called NAME, in this order, "
-                "at most 3, no failures, with commas between them."
+                "at most 3, no failures, no loops, with commas between them."
             )
         if match["name"]:
             value.setdefault("not_called" if match["not"] else "called", []).append(_text(match["name"], "called"))
         elif match["most"]:
             value["at_most"] = int(match["most"])
         else:
-            value |= {"order": "strict"} if match["order"] else {"no_failures": True}
+            value |= {"order": "strict"} if match["order"] else {f"no_{match['none']}": True}
         position = match.end()
     if not value:
         raise ValueError("steps: needs a condition, such as called run_sql.")

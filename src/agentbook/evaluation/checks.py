@@ -322,18 +322,21 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
 
 def steps(
     *,
-    called: str | Iterable[str] = (),
+    called: str | Iterable[str] | Mapping[str, Any] = (),
     not_called: str | Iterable[str] = (),
     at_most: int | None = None,
     order: str = "any",
     no_failures: bool = False,
+    no_loops: bool = False,
 ) -> Check:
     """A check of what the agent ran before it replied, such as calls of tools.
 
     Parameters
     ----------
-    called : str or iterable of str
-        Tools that it must call; one that is named twice, at least twice.
+    called : str, iterable of str, or dict
+        Tools that it must call; one that is named twice, at least twice. A dict has the
+        arguments of each that must be among those of a call: ``{"find_order":
+        {"number": 7}}``.
     not_called : str or iterable of str
         Tools that it must not call.
     at_most : int, optional
@@ -343,6 +346,8 @@ def steps(
         between them.
     no_failures : bool
         Whether no step may fail.
+    no_loops : bool
+        Whether no tool may run again and again in vain, as for `loops`.
 
     Returns
     -------
@@ -355,6 +360,7 @@ def steps(
 
     Notes
     -----
+    Where arguments or results are not known, a check that needs them stays undecided.
     Not part of the specification.
 
     Examples
@@ -365,13 +371,18 @@ def steps(
     if order not in ("any", "strict"):
         raise ValueError(f"The order of steps must be any or strict, not {order!r}.")
     value = {
-        "called": [called] if isinstance(called, str) else list(called),
+        "called": [called]
+        if isinstance(called, str)
+        else dict(called)
+        if isinstance(called, Mapping)
+        else list(called),
         "not_called": [not_called] if isinstance(not_called, str) else list(not_called),
         "order": None if order == "any" else order,
         "at_most": None if at_most is None else whole_number(at_most, "at_most", low=0),
         "no_failures": bool(no_failures) or None,
+        "no_loops": bool(no_loops) or None,
     }
-    return _made("agentbook:steps", {name: each for name, each in value.items() if each not in (None, [])})
+    return _made("agentbook:steps", {name: each for name, each in value.items() if each not in (None, [], {})})
 
 
 def turn(number: int | str, check: Any) -> Check:

@@ -640,7 +640,7 @@ async def _next(script: Script, answer: Answer, outcomes: list[Outcome]) -> Say 
 
 
 def _steps_of(outcome: Outcome) -> list[Step]:
-    return [Step(step.name, step.error is not None) for step in outcome.steps]
+    return [Step.of(step.name, step.error is not None, step.arguments, step.result) for step in outcome.steps]
 
 
 def _joined(outcomes: Sequence[Outcome]) -> Outcome:

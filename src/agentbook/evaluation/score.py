@@ -289,13 +289,14 @@ def _steps(data: Any, steps: Any) -> Mapping[tuple[str, int], list[Step]] | None
         frame = frame if frame is not None else frame_of(data, caller="score", resource="turns")
         if is_turns(frame):
             return None
-        steps = steps_of(frame, contents=False)
+        steps = steps_of(frame)
     else:
         steps = frame_of(steps, caller="score", resource="steps")
         require(steps, "session_id", "turn", "name", "status", caller="score")
     found: dict[tuple[str, int], list[Step]] = {}
-    for session, turn, name, status in steps[["session_id", "turn", "name", "status"]].itertuples(index=False):
-        found.setdefault((session, turn), []).append(Step("" if pd.isna(name) else name, status == "failed"))
+    columns = steps.reindex(columns=["session_id", "turn", "name", "status", "arguments", "result"])
+    for session, turn, name, status, *said in columns.astype(object).where(columns.notna(), None).to_numpy():
+        found.setdefault((session, turn), []).append(Step.of(name or "", status == "failed", *said))
     return found
 
 

@@ -20,7 +20,7 @@ from agentbook.chat.explorer.saved import explorer_html
 from agentbook.chat.html import static_transcript
 from agentbook.frames.history import History
 from agentbook.frames.parse import to_frame
-from chat.explorer.tables import make_events, make_turns
+from chat.explorer.tables import event, make_events, make_turns
 from chat.panels import answer
 from frames.accounts import busy_account
 
@@ -206,6 +206,18 @@ def test_a_selection_that_cannot_be_is_refused(explorer: ab.Explorer, arguments:
 def test_without_turns_there_is_no_group_to_select() -> None:
     with pytest.raises(ValueError, match=r"groups= has 'data-desk', which no turn has; there are: none\.$"):
         ab.Explorer(TURNS.head(0)).select(groups=["data-desk"])
+
+
+def test_turns_are_grouped_by_their_path() -> None:
+    talk = make_events(("How many?", "Seven."), ("Why?", "Because."))
+    talk.insert(1, event(2, "tool_call", {"tool": "sql", "arguments": {}}))
+    events = to_frame("events", [msgspec.json.encode({"items": talk})])
+    explorer = ab.Explorer(events, by="path")
+    explorer.select(groups=["sql"])
+    assert explorer.selection[["prompt", "path"]].to_numpy().tolist() == [["How many?", "sql"]]
+    names = {"events": events}
+    exec(explorer.code("events"), names)
+    assert list(names["selection"]["path"]) == ["sql"]
 
 
 def test_what_cannot_be_explored_is_refused() -> None:

@@ -225,7 +225,7 @@ def test_only_charts_are_listed_and_a_misspelt_name_is_corrected() -> None:
             "failures",
             "latency",
         ),
-        *("turn_timeline", "waterfall", "with_text"),
+        *("paths", "turn_timeline", "waterfall", "with_text"),
     ]
     with pytest.raises(AttributeError, match="has no attribute 'latncy'; did you mean 'latency'"):
         _ = plot.latncy

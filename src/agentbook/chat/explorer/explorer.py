@@ -142,9 +142,9 @@ class Explorer(Shown):
     client : Client or AsyncClient, optional
         Reads from the platform the conversations that are not among the events.
     by : str, optional
-        The column of the turns to group by. Default: the first of ``agent``,
-        ``agent_id``, ``workspace``, ``workspace_id`` and ``author_type`` that they
-        have.
+        The column of the turns to group by, or ``"path"`` for the steps they took, as
+        in `paths`. Default: the first of ``agent``, ``agent_id``, ``workspace``,
+        ``workspace_id`` and ``author_type`` that they have.
     lab : PromptLab, optional
         The lab to which “Add to test set” next to a conversation adds the turn as an
         input.

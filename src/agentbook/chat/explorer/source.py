@@ -11,6 +11,8 @@ import pandas as pd
 
 from ..._text import ipython_shell
 from ...frames.analysis.arguments import group_of, require, with_instants
+from ...frames.analysis.paths import paths
+from ...frames.analysis.steps import steps
 from ...frames.analysis.turns import is_sessions, is_turns, turns
 from ...frames.history import History
 from ...frames.plot.style import join_names
@@ -99,6 +101,9 @@ def source_of(data: Any, *, events: Any, client: Any, by: str | None) -> Source:
         events = events_of(events, caller="Explorer (events)")
         require(events, "id", "session_id", "type", caller="Explorer (events)")
     require(table, *REQUIRED, caller="Explorer")
+    if by == "path" and by not in table and events is not None:
+        table = paths(table, steps=steps(events, contents=False), each=True)
+        expression = f"ab.paths({expression}, steps=ab.steps({'events' if name == 'turns' else '{name}'}), each=True)"
     if by is not None:
         group_of(by, caller="Explorer", frame=table)
     by = by or next((column for column in _GROUPS if column in table), None)

@@ -13,6 +13,7 @@ chart                 what it shows
 `turn_timeline`       the turns of a session and their subtasks
 `waterfall`           the steps of one turn
 `credentials`         credentials by worst finding
+`paths`               which step follows which
 ===================== ================================================================
 
 `with_text` makes an Altair chart of your own one of these.
@@ -30,6 +31,7 @@ from .bars import authors, credentials, failures
 from .changes import comparison
 from .chart import with_text
 from .over_time import activity, failure_rate, latency
+from .paths import paths
 from .patterns import activity_heatmap
 from .session import turn_timeline, waterfall
 
@@ -42,6 +44,7 @@ __all__ = [
     "failure_rate",
     "failures",
     "latency",
+    "paths",
     "turn_timeline",
     "waterfall",
     "with_text",
