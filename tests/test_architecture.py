@@ -59,6 +59,7 @@ FRAMES_LAYERS = [
     "history",
     "dask",
     "session_log",
+    "modes",
     "labels",
     "plot",
     "load",

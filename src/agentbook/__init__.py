@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .frames.history.load import load_history
     from .frames.labels import agreement, read_labels, save_labels, with_labels
     from .frames.load.events import load_events
+    from .frames.modes import failure_modes, reading_list
     from .frames.parse.frame import to_frame
     from .frames.parse.problems import load_problems
     from .frames.store.store import Store
@@ -96,6 +97,7 @@ _HOMES = {
     "dask": "frames.dask",
     "errors": "api.errors",
     "export": "frames.export",
+    "failure_modes": "frames.modes",
     "failures": "frames.analysis.failures",
     "hour_of_week": "frames.analysis.activity",
     "label": "chat.explorer.label",
@@ -110,6 +112,7 @@ _HOMES = {
     "prompt_latency": "frames.analysis.prompt_latency",
     "read_conversations": "frames.formats.read",
     "read_labels": "frames.labels",
+    "reading_list": "frames.modes",
     "replay": "chat.replay",
     "save_labels": "frames.labels",
     "score": "evaluation.score",
@@ -164,6 +167,7 @@ __all__ = [
     "dask",
     "errors",
     "export",
+    "failure_modes",
     "failures",
     "hour_of_week",
     "label",
@@ -178,6 +182,7 @@ __all__ = [
     "prompt_latency",
     "read_conversations",
     "read_labels",
+    "reading_list",
     "replay",
     "save_labels",
     "score",

@@ -1,11 +1,13 @@
-"""Measures analyses of sessions: `ab.topics`, `ab.score` and `ab.compare_groups`.
+"""Measures analyses of many sessions, turns and steps.
 
     python tests/benchmarks/topics.py [--quick]
 
 The 50,000 sessions are about twelve subjects, a fifth of their words is of these. Goals
 for topics: 60 s of CPU and 2 GB of memory, the frame of turns included, and as many
-topics as subjects. Two checks of each session without a judge: 10 s of CPU. Two groups
-of a million turns: 3 s of CPU. The exit code is 1 if a goal is missed.
+topics as subjects. For two checks of each session without a judge: 10 s of CPU; for two
+groups of a million turns: 3 s; for paths and loops of a million events, whose turns and
+steps are there: 2 s; for a reading list of 100,000 turns: 1 s; for failure modes of
+5,000 notes: 5 s. The exit code is 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -44,6 +46,32 @@ def invented(sessions: int) -> pd.DataFrame:
     return table.assign(asked_at=pd.Timestamp("2026-10-05T08:00Z"), status="answered")
 
 
+def ran(events: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Turns, and their steps: as many as so many events would hold."""
+    rng = np.random.default_rng(5)
+    numbers = np.arange(events // 4)
+    ids = {"session_id": pd.Series((numbers // 5).astype(str), dtype="str"), "turn": numbers % 5 + 1}
+    at = pd.Timestamp("2026-10-05T08:00Z") + pd.to_timedelta(numbers, unit="s")
+    table = pd.DataFrame({**ids, "asked_at": at, "replied_at": at, "latency_s": rng.lognormal(1, 1, len(numbers))})
+    status = np.where(rng.random(len(numbers)) < 0.03, "failed", "answered")
+    table = table.assign(status=status, tokens=900, agent=rng.choice(["a", "b", "c"], len(numbers)))
+    row = np.sort(rng.integers(0, len(numbers), events // 2))
+    steps = table.iloc[row][["session_id", "turn"]].assign(step=np.arange(len(row)), status="done", duration_s=0.5)
+    known = pd.Series([f'{{"page": {n}}}' for n in range(40)], dtype="str")
+    steps = steps.assign(
+        name=rng.choice(["find", "read", "send", "verify"], len(row)), started_at=table["asked_at"].to_numpy()[row],
+        arguments=known.take(rng.integers(0, 40, len(row))).array, result=known.take(rng.integers(0, 3, len(row))).array,
+    )  # fmt: skip
+    return table, steps.reset_index(drop=True)
+
+
+def noted(turns: pd.DataFrame) -> pd.DataFrame:
+    """Labels with the first words of 5,000 questions as notes."""
+    notes = turns["prompt"].head(5_000).str.split().str[:8].str.join(" ")
+    ids = [f"m{number}" for number in range(len(notes))]
+    return pd.DataFrame({"message_id": ids, "question": "note", "value": notes, "kind": "text", "rater": "ada"})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the sessions")
@@ -59,6 +87,18 @@ def main() -> int:
     report.row("memory of the process", f"{memory:.2f} GB", "2 GB", memory / 2, 1)
     found = int((topics.frame["topic"] != "other").sum())
     report.row("topics found", f"{found}", f"{SUBJECTS} subjects", found / SUBJECTS, 1)
+    million = 1_000_000 if sessions == 50_000 else 100_000
+    table, steps = ran(million)
+    part = million / 1_000_000
+    for label, goal, work in (
+        (f"paths and loops of {million:,} events", 2 * part, lambda: [f(table, steps=steps) for f in (ab.paths, ab.loops)]),
+        (f"a reading list of {len(table):,} turns", max(len(table) / 100_000, 0.2), lambda: ab.reading_list(table)),
+        ("failure modes of 5,000 notes", 5, lambda: ab.failure_modes(noted(turns))),
+    ):  # fmt: skip
+        cpu = time.process_time()
+        work()
+        cpu = time.process_time() - cpu
+        report.row(f"{label}: CPU", f"{cpu:.2f} s", f"{goal:g} s", cpu / goal, 1)
     at = turns["asked_at"] + pd.to_timedelta(np.arange(len(turns)), unit="s")
     number = pd.Series(np.arange(len(turns))).astype("str")
     turns = turns.assign(asked_at=at, replied_at=at, message_id=number, reply_id=number, latency_s=2.0)

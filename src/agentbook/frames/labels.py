@@ -46,7 +46,7 @@ _TARGET = ["session_id", "message_id", "question"]
 _EVENT = "gen_ai.evaluation.result"
 _NAME, _LABEL = "gen_ai.evaluation.name", "gen_ai.evaluation.score.label"
 _SCORE, _TEXT = "gen_ai.evaluation.score.value", "gen_ai.evaluation.explanation"
-_RATER, _SOURCE = "agentbook.rater", "agentbook.source"
+_RATER, _SOURCE, _WEIGHT = "agentbook.rater", "agentbook.source", "agentbook.weight"
 
 _RESAMPLES = 2000
 _MIN_SESSIONS = 5  # fewer say nothing about how much sessions differ
@@ -84,6 +84,7 @@ def read_labels(*sources: Any) -> pd.DataFrame:
         at         datetime64[us, UTC] when
         ========== =================== ===============================================
 
+        Also ``weight`` (float64) if some were on a list of `reading_list`.
         ``attrs["agentbook"]["unreadable"]`` counts lines that are no labels, such as
         half a line of a process that was killed.
 
@@ -359,7 +360,7 @@ def targets_of(data: Any, caller: str) -> tuple[pd.DataFrame, pd.Series, pd.Seri
 
 def labels_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Labels as a frame, in their order."""
-    return _typed(pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object))
+    return _typed(pd.DataFrame(list(rows), columns=[*COLUMNS, "weight"], dtype=object))
 
 
 def share(*parts: Any) -> float:
@@ -377,6 +378,7 @@ def _typed(frame: pd.DataFrame, caller: str = "labels", rater: str = "", source:
     if "message_id" not in frame and "session_id" not in frame:
         raise ValueError(f"{caller} needs labels with the column 'message_id' or 'session_id'.")
     require(frame, "question", "value", caller=caller)
+    weight = pd.to_numeric(frame["weight"], errors="coerce") if "weight" in frame else None
     frame = frame.reindex(columns=[*COLUMNS]).astype(object)
     bools = frame["value"].map(lambda value: isinstance(value, bool | np.bool_))
     frame["value"] = frame["value"].mask(bools, frame["value"].map({True: YES, False: NO}))
@@ -387,6 +389,8 @@ def _typed(frame: pd.DataFrame, caller: str = "labels", rater: str = "", source:
         )
     frame["at"] = pd.to_datetime(at, utc=True)
     labels = typed(frame, COLUMNS)
+    if weight is not None and weight.notna().any():
+        labels["weight"] = weight.astype("float64")
     asks = labels["value"].isin([YES, NO]) | labels["value"].isna()
     guessed = asks.groupby(labels["question"]).transform("all").map({True: BOOL, False: CHOICE})
     fill = {"rater": rater, "source": source}
@@ -516,7 +520,7 @@ def _line(row: Mapping[Any, Any]) -> bytes:
     if not pd.isna(value):
         known |= {_TEXT: value} if kind == TEXT else {_LABEL: value}
         known |= {_SCORE: float(value == YES)} if kind == BOOL else {}
-    known |= {_RATER: row["rater"], _SOURCE: row["source"]}
+    known |= {_RATER: row["rater"], _SOURCE: row["source"], _WEIGHT: row.get("weight")}
     attributes = attributes_of({key: None if pd.isna(each) else each for key, each in known.items()})
     at = pd.Timestamp.now("UTC") if pd.isna(row["at"]) else pd.Timestamp(row["at"])
     record = {"timeUnixNano": str(at.floor("us").value), "eventName": _EVENT, "attributes": attributes}
@@ -568,5 +572,5 @@ def _row(event: Mapping[str, Any], rater: str) -> dict[str, Any]:
         "session_id": given.get(SESSION), "message_id": given.get(MESSAGE), "question": given[_NAME],
         "value": label if label is not None else f"{score:g}" if score is not None else text, "kind": kind,
         "rater": given.get(_RATER, rater), "source": given.get(_SOURCE, "import"),
-        "at": moment_of(at),
+        "at": moment_of(at), "weight": given.get(_WEIGHT),
     }  # fmt: skip

@@ -149,6 +149,24 @@ def test_nobody_sees_what_others_said(tmp_path: Path) -> None:
     assert mine.labels.empty
 
 
+def test_a_team_sees_how_far_each_is(tmp_path: Path) -> None:
+    tim = label(tmp_path, "tim", double=0.5)
+    for _ in range(2):
+        tim.answer(solved=True, kind="wrong")
+    row = {"session_id": "s9", "message_id": "m9", "question": "solved", "value": "yes", "rater": "zoe"}
+    ab.save_labels(pd.DataFrame([row | {"at": "2026-10-01T08:00:00Z"}]), tmp_path)  # of another list
+    ada = label(tmp_path, double=0.5)
+    assert "(tim: 2 done, 4 left, 0 shared, today)" in ada._state()["sentence"]
+    ada.answer(solved=False)
+    solved = ada.progress[ada.progress["question"] == "solved"].set_index("rater")
+    assert list(solved.index) == ["ada", "tim"]
+    assert solved[["done", "left", "overlap"]].to_numpy().tolist() == [[1, 5, 1], [2, 4, 1]]
+    assert solved["days"].between(0, 1).all()
+    of_kind = ada.progress[ada.progress["question"] == "kind"].set_index("rater")
+    assert of_kind.loc["ada", ["done", "left", "overlap"]].tolist() == [0, 6, 0]
+    assert pd.isna(of_kind.loc["ada", "days"])
+
+
 def test_sessions_are_labelled_too(tmp_path: Path) -> None:
     sessions = pd.DataFrame({"id": ["s0", "s1"], "type": "CHAT", "name": "one"})  # as the platform lists them
     labeller = label(tmp_path, data=sessions, events=_events_of(turns()))

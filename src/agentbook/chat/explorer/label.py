@@ -84,7 +84,8 @@ def label(
     Labeller
         A cell that ends with it shows it. ``answer(solved=True)`` answers, ``skip()``
         leaves the turn for later, ``undo()`` takes the last step back, ``current`` is
-        the row that is shown, and ``labels`` are the rater's own.
+        the row that is shown, ``labels`` are the rater's own, and ``progress`` says how
+        far each rater is.
 
     Raises
     ------
@@ -184,6 +185,30 @@ class Labeller(Shown):
         return labels[labels["rater"] == self._rater].reset_index(drop=True)
 
     @property
+    def progress(self) -> pd.DataFrame:
+        """How far each rater is with each question.
+
+        The columns are ``rater`` and ``question``; ``done``, how many turns they
+        answered; ``left``, how many wait for them; ``overlap``, how many others
+        answered too (int64); and ``days`` since their last answer (float64, NaN if
+        there is none).
+        """
+        labels = labels_in(self._folder)
+        labels = labels.assign(target=labels["message_id"].fillna(labels["session_id"]))
+        labels = labels[labels["target"].isin(self._keys) & labels["question"].isin(list(self._questions))]
+        now, rows = pd.Timestamp.now("UTC"), []
+        for question in self._questions:
+            part = labels[labels["question"] == question]
+            raters = part.groupby("target")["rater"].nunique()
+            for rater in dict.fromkeys([self._rater, *labels["rater"]]):
+                mine = part[part["rater"] == rater]
+                left = set(self._keys) - set(mine["target"]) - (set(raters.index) - self._shared)
+                overlap, days = int((raters[mine["target"]] > 1).sum()), (now - mine["at"].max()) / pd.Timedelta("1D")
+                rows.append((rater, question, len(mine), len(left), overlap, days))
+        columns = ["rater", "question", "done", "left", "overlap", "days"]
+        return pd.DataFrame(rows, columns=columns).astype({"rater": "str", "question": "str", "days": "float64"})
+
+    @property
     def current(self) -> pd.Series[Any] | None:
         """The row that is shown; None if all are labelled.
 
@@ -265,6 +290,7 @@ class Labeller(Shown):
             {
                 "session_id": row["session_id"], "message_id": row["message_id"], "question": name, "value": value,
                 "kind": self._questions[name][0], "rater": self._rater, "source": "person", "at": None,
+                "weight": row.get("weight"),
             }
             for name, value in said.items()
         ]  # fmt: skip
@@ -305,8 +331,20 @@ class Labeller(Shown):
         first = min(by_rater)
         return (1, first) if by_rater[first] == self._rater else (2, -first)
 
+    def _of_others(self) -> str:
+        """What the others of a team have done, for the view."""
+        table = self.progress
+        table = table[(table["rater"] != self._rater) & (table["done"] > 0)]
+        said = [
+            f"{rater}: {part['done'].max():,} done, {part['left'].max():,} left, {part['overlap'].max():,} shared, "
+            + ("today" if part["days"].min() < 1 else f"{part['days'].min():.0f} days ago")
+            for rater, part in table.groupby("rater", sort=False)
+        ]
+        return f" ({'; '.join(said)})" if said else ""
+
     def _advance(self) -> None:
         left = self._open_keys()
+        self._team = self._of_others()
         self._show(next((key for key in left if key not in self._skipped), next(iter(left), "")))
 
     def _show(self, key: str) -> None:
@@ -381,7 +419,7 @@ class Labeller(Shown):
             "html": self._opened.html,
             "questions": [[name, kind, choices] for name, (kind, choices) in self._questions.items()],
             "values": [self._mine.get((self._current, name)) for name in self._questions],
-            "sentence": visible(self._sentence()),
+            "sentence": visible(self._sentence() + self._team),
             "notice": visible(self._notice),
             "undo": bool(self._steps),
         }

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from ...api.calls import ref
 from ...evaluation import runs
 from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.calibration import Calibration, calibrate, calibration, is_in, labelled
-from ...evaluation.check import FUNCTION, Check
+from ...evaluation.check import FUNCTION, Check, parse_check
 from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.experiment import Answer, Key, Revision
@@ -504,7 +505,9 @@ class PromptLab:
         Parameters
         ----------
         turns : DataFrame, Turn, str, or iterable of these
-            Such as `Explorer.selection`. A frame needs the column ``prompt``.
+            Such as `Explorer.selection`. A frame needs the column ``prompt``. The turns
+            of a failure mode, ``modes["wrong price"]``, come with a check: the lab's
+            judge says whether a reply fails in the same way.
         mask : bool
             Whether keys, passwords, e-mail addresses and card numbers are masked.
 
@@ -519,7 +522,10 @@ class PromptLab:
         TypeError, ValueError
             If there is no question in them.
         """
-        return self._add(read_turns(turns, mask=mask))
+        added = read_turns(turns, mask=mask)
+        if check := getattr(turns, "attrs", {}).get("agentbook", {}).get("check"):
+            added = [replace(each, checks=(parse_check(check),)) for each in added]
+        return self._add(added)
 
     def _add(self, added: list[Input]) -> pd.DataFrame:
         self._lab.input_set.add(added)

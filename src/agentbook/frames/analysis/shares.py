@@ -18,6 +18,7 @@ from .turns import Integers
 
 Floats = npt.NDArray[np.float64]
 _Z = 1.959963984540054  # of a 95 % interval
+_FEW = 10
 
 
 def shares(hit: Floats, group: Integers, session: Integers, weight: Floats | None = None) -> tuple[Floats, ...]:
@@ -32,8 +33,7 @@ def shares(hit: Floats, group: Integers, session: Integers, weight: Floats | Non
     session : ndarray of int64
         The number of its session: rows of different sessions are independent.
     weight : ndarray of float64, optional
-        How many rows of what was drawn from each row stands for, 1 or more. Where all
-        are 1, the rows are all there are.
+        How many rows of all there are each row stands for. Default: the same of each.
 
     Returns
     -------
@@ -45,22 +45,22 @@ def shares(hit: Floats, group: Integers, session: Integers, weight: Floats | Non
     >>> [round(float(each[0]), 3) for each in shares(hit, one, np.arange(8))]
     [0.125, 0.02, 0.495]
     """
-    drawn, weight = weight is not None, np.ones(len(hit)) if weight is None else weight
+    weight = np.ones(len(hit)) if weight is None else weight
     total = np.bincount(group, weight)
     share: Floats = np.bincount(group, weight * hit) / total
     # Per session, how far it is from what the share would make of it.
     place, pairs = pd.factorize(group * (session.max(initial=0) + 1) + session)
     of = pairs // (session.max(initial=0) + 1)
-    apart = np.bincount(place, weight * (hit - share[group]) * np.sqrt(1 - 1 / weight if drawn else 1.0))
+    apart = np.bincount(place, weight * (hit - share[group]))
     count = np.bincount(of)
     variance = np.bincount(of, apart**2) / total**2 * count / np.maximum(count - 1, 1)
-    # Without hits, or with hits in one session, the variance says too little.
+    # Few sessions with hits tell too little of how much sessions differ.
     alike = total**2 / np.bincount(of, np.bincount(place, weight) ** 2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        draws = np.where(variance > 0, np.minimum(share * (1 - share) / variance, alike), alike)
-    low, high = wilson(share, draws)
-    is_all = drawn & (np.bincount(group, weight > 1) == 0)
-    return share, np.where(is_all, share, low), np.where(is_all, share, high)
+        draws = share * (1 - share) / variance
+    hits = np.bincount(of, np.bincount(place, hit) > 0)
+    low, high = wilson(share, np.where(hits < _FEW, np.fmin(draws, alike), np.fmin(draws, np.bincount(group))))
+    return share, np.where(share > 0, low, 0.0), np.where(share < 1, high, 1.0)
 
 
 def wilson(share: Any, count: Any) -> tuple[Any, Any]:

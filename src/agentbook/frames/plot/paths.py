@@ -82,8 +82,9 @@ def paths(data: Any, *, steps: Any = None, top: int = 12, since: Any = None, unt
     )  # fmt: skip
     chart = marks.selectable(cells, name="cells", opacity=None).properties(width=alt.Step(22), height=alt.Step(20))
     count = rows.loc[rows["step"] == _QUESTION, "times"].sum()
-    usual = rows.sort_values("share", ascending=False, kind="stable").drop_duplicates("step").set_index("step")
-    said = [f"{name} is followed by {usual.at[name, 'next']!s} ({usual.at[name, 'share']:.0%})" for name in names[:5]]
+    usual = rows.sort_values("share", ascending=False, kind="stable").drop_duplicates("step")
+    most = dict(zip(usual["step"], zip(usual["next"], usual["share"], strict=True), strict=True))
+    said = ["{} is followed by {} ({:.0%})".format(name, *most[name]) for name in names[:5]]
     text = f"Which step follows which, in {count:,} turns" + (f": {', '.join(said)}." if said else ". None has steps.")
     return with_text(styled(chart, "Which step follows which", f"{count:,} turns with steps"), text, rows)
 
