@@ -350,6 +350,8 @@ CALL = ("find_order", False, '{"number": 7, "with": "items"}', "{}")
     [
         ({"called": {"find_order": {"number": 7}}}, [CALL], True),
         ({"called": {"find_order": {"number": "7"}}}, [CALL], True),
+        ({"called": {"find_order": {"number": "{{order}}"}}}, [CALL], True),
+        ({"called": {"find_order": {"number": "{{nothing}}"}}}, [CALL], None),
         ({"called": {"find_order": {"number": 8}}}, [CALL], False),
         ({"called": {"find_order": {}}}, [("find_order",)], None),
         ({"called": {"find_order": {"number": 8}}}, [CALL, ("find_order",)], None),
@@ -362,7 +364,7 @@ CALL = ("find_order", False, '{"number": 7, "with": "items"}', "{}")
 )
 def test_a_check_sees_arguments_and_loops(conditions: dict[str, Any], ran: list[Any], passed: bool | None) -> None:
     check = ab.checks.steps(**conditions)
-    grade = grade_check(check, Reply("x", steps=[Step(*step) for step in ran]))
+    grade = grade_check(check, Reply("x", values={"order": 7}, steps=[Step(*step) for step in ran]))
     assert (grade.passed, grade.error is None) == (passed, passed is not None)
     assert read_check(check_data(check)) == check
 

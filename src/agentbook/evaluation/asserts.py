@@ -391,7 +391,10 @@ def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[
     if value.get("no_failures"):
         problems += [f"{step.name or 'a step'} failed" for step in reply.steps if step.failed]
     unknown = set()
-    for name, wanted in value["called"].items() if isinstance(value.get("called"), Mapping) else ():
+    for name, asked in value["called"].items() if isinstance(value.get("called"), Mapping) else ():
+        wanted = {
+            key: template.fill(each, reply.values) if isinstance(each, str) else each for key, each in asked.items()
+        }
         given = [step.arguments for step in reply.steps if step.name == name]
         if given and not any(_has(arguments, wanted) for arguments in given):
             unknown |= {name} if None in given else set()

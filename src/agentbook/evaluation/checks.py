@@ -336,7 +336,7 @@ def steps(
     called : str, iterable of str, or dict
         Tools that it must call; one that is named twice, at least twice. A dict has the
         arguments of each that must be among those of a call: ``{"find_order":
-        {"number": 7}}``.
+        {"number": 7}}``. ``"{{order}}"`` is the column `order` of the inputs.
     not_called : str or iterable of str
         Tools that it must not call.
     at_most : int, optional
