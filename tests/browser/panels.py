@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, expect
 
-from support.lab import Page
+from support.lab import Page, axe_violations
 
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
 
@@ -34,3 +34,25 @@ class Panel:
         expect(self.replies).to_have_count(number)
         expect(self.replies.nth(number - 1)).to_contain_text(text)
         expect(self.status).to_have_text("Answered.")
+
+
+def look_in_all_ways(page: Page, root: Locator, name: str) -> None:
+    """Look at a view in other colours, with less room, and from right to left."""
+    size = page.page.viewport_size
+    assert size is not None
+    for way in ("light", "dark", "contrast", "narrow", "zoomed", "right-to-left"):
+        width = {"narrow": 400, "zoomed": size["width"] // 2}.get(way, size["width"])  # 200 % halves the width
+        page.page.set_viewport_size({"width": width, "height": size["height"]})
+        page.set_theme("JupyterLab Dark" if way == "dark" else "JupyterLab Light")
+        page.page.emulate_media(forced_colors="active" if way == "contrast" else "none")
+        page.page.evaluate("dir => { document.documentElement.dir = dir; }", "rtl" if "right" in way else "")
+        root.evaluate("root => root.scrollIntoView({block: 'start'})")
+        page.screenshot(f"{name}-{way}")
+        assert axe_violations(root) == [], way
+        head, frame = root.locator(".ab-head").first.bounding_box(), root.bounding_box()
+        assert head is not None
+        assert frame is not None
+        assert head["height"] < 48, "one row"
+        assert head["width"] <= frame["width"]
+    page.page.evaluate("() => document.documentElement.removeAttribute('dir')")
+    page.page.set_viewport_size(size)

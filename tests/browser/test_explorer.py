@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Locator, Position, expect
 
+from browser.panels import look_in_all_ways
 from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -78,8 +79,7 @@ def test_the_how_to_leads_from_the_chart_to_the_conversation(lab: Lab, page: Pag
     narrow_by_an_hour_and_back(explorer)
     search_for_words(page, explorer)
     open_the_slowest_turn(page, explorer)
-    take_pictures(page, explorer)
-    assert axe_violations(explorer) == []
+    look_in_all_ways(page, explorer, "explorer")
     use_the_keyboard(page, explorer)
     assert page.errors == []
     restart(page, explorer)
@@ -157,13 +157,6 @@ def open_the_slowest_turn(page: Page, explorer: Locator) -> None:
     expect(here.locator(".ab-me .ab-said")).to_contain_text(question.rstrip("…")[:60])
     expect(here).to_contain_text("Reply after ")
     expect(here).to_be_in_viewport()
-
-
-def take_pictures(page: Page, explorer: Locator) -> None:
-    for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        page.set_theme(theme)
-        explorer.evaluate("root => root.scrollIntoView({block: 'start'})")
-        page.screenshot(f"explorer-{theme.split()[-1].lower()}")
 
 
 def use_the_keyboard(page: Page, explorer: Locator) -> None:
@@ -247,7 +240,7 @@ def test_a_person_labels_turns_by_keys_and_takes_one_back(lab: Lab, page: Page) 
         expect(view.get_by_role("status")).to_contain_text(f" {done} of 10 ")
         answered = view.locator('[aria-pressed="true"]')
         expect(answered).to_have_count(0 if key in "34" else 1)
-    assert axe_violations(view) == []
+    look_in_all_ways(page, view, "labels")
     assert page.errors == []
 
 
@@ -303,5 +296,7 @@ def add_what_is_read(pane: Locator) -> int:
     pane.get_by_role("button", name="Add", exact=True).click()
     expect(added).to_have_text(re.compile(r"^Added: the test set has (1 input|\d+ inputs)\.$"))
     count = int(re.findall(r"\d+", added.inner_text())[0])
-    pane.locator(".ab-collect").get_by_role("button", name="Close").click()
+    added.page.keyboard.press("Escape")
+    expect(added).to_be_hidden()
+    expect(pane.get_by_role("button", name="Add to test set")).to_be_focused()
     return count

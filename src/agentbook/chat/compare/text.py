@@ -42,6 +42,17 @@ def question(round_: Round, *, live: bool = True) -> str:
     return f'<div class="ab-me"><div class="ab-who">You, to all{buttons}</div>{said(round_.message)}</div>'
 
 
+def empty_html(comparison: Comparison) -> str:
+    """What an empty log shows: who is compared, and how."""
+    if comparison.start_errors or is_closed(comparison):
+        return message_html.start_errors_html(comparison.start_errors)
+    firsts = [] if comparison.blind else [visible(label)[:1].upper() for label in comparison.labels]
+    initials = "".join(f'<span class="ab-initial">{escape(first)}</span>' for first in firsts)
+    who = f'<div class="ab-initials" aria-hidden="true">{initials}</div><strong>{escape(names(comparison))}</strong>'
+    how = "<p>Each of them gets the same message. Then say which reply is better.</p>"
+    return f'<div class="ab-empty">{who}{how}<p class="ab-hint">Type @ to attach a table, a file or a cell.</p></div>'
+
+
 def choice_label(round_: Round, choice: Choice, labels: Sequence[str]) -> tuple[str, str]:
     """Label and tooltip of the button that prefers a side, ``"tie"`` or ``"none"``."""
     chosen = round_.preferred == choice

@@ -28,7 +28,7 @@ from ..widgets.chat_widget import KEYS
 from ..widgets.page_log import OpenTurn, pictures_label
 from ..widgets.page_view import PageState, PageView
 from .comparison import NONE, TIE, Choice, Comparison, Round
-from .text import choice_label, describe, is_closed, names, placeholder, question, short, tally, verdict
+from .text import choice_label, describe, empty_html, is_closed, names, placeholder, question, short, tally, verdict
 
 STOP = "Stop listening; the agents may still finish (Esc)"
 
@@ -88,7 +88,7 @@ class CompareDrawing:
     def _fields(self, comparison: Comparison) -> dict[str, Any]:
         closed, preferred = is_closed(comparison), tally(comparison)
         return {
-            "empty": message_html.start_errors_html(comparison.start_errors),
+            "empty": empty_html(comparison),
             "name": names(comparison),
             "session": ([f"preferred: {preferred}"], None) if preferred else None,
             "finds": not closed,

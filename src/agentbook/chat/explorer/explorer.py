@@ -23,7 +23,7 @@ from ...frames.analysis.arguments import zone_in
 from ...live.listeners import Listeners
 from ..assets import read_module, read_style
 from ..html.static_transcript import StaticTranscript, show_live
-from ..html.style import hide_static, live_class, panel_css
+from ..html.style import hide_static, live_class, live_css
 from ..page_requests import TestSet, add_to_test_set
 from ..widgets.page_view import PageView, PageViewBox
 from .filters import Filters, label, search_text
@@ -123,7 +123,7 @@ class ExplorerView(PageView):
     """
 
     _esm = read_module("explorer/explorer.js")
-    _css = f"{panel_css()} {read_style('core/collect.css', 'explorer/explorer.css')}"
+    _css = f"{live_css()} {read_style('explorer/conversation.css', 'explorer/explorer.css')}"
 
 
 class Explorer(Shown):

@@ -17,7 +17,7 @@ from ...frames.tabular import events_of, frame_of, part_of
 from ..assets import read_module, read_style
 from ..html.sanitize import escape, visible
 from ..html.static_transcript import static_element
-from ..html.style import panel_css
+from ..html.style import live_css
 from ..widgets.page_view import PageView
 from .conversation import OpenedConversation, open_conversation
 from .explorer import READ_TIMEOUT_S, Shown
@@ -143,7 +143,7 @@ class LabelView(PageView):
     """Shows a labeller in a page."""
 
     _esm = read_module("explorer/label.js")
-    _css = f"{panel_css()} {read_style('explorer/explorer.css', 'explorer/label.css')}"
+    _css = f"{live_css()} {read_style('explorer/conversation.css', 'explorer/label.css')}"
 
 
 class Labeller(Shown):

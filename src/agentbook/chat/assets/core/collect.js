@@ -4,14 +4,13 @@ import { button, element, write } from "./dom.js";
 const inputs = (count) => (count === 1 ? "1 input" : `${count} inputs`);
 
 /*
-`add` adds the turn that is shown, `cancel` does not. Buttons have the class `look`.
-`closes` says whether the final message needs its own button to close it.
+`add` adds the turn that is shown, `cancel` does not.
 */
-export function collectView(look, add, cancel, closes = true) {
+export function collectView(add, cancel) {
   const text = element("blockquote", { class: "ab-collect-text", dir: "auto" });
   const note = element("div", { class: "ab-collect-note", role: "status" });
-  const confirm = button({ class: look, onclick: add }, "Add");
-  const dismiss = button({ class: look, onclick: cancel }, "Cancel");
+  const confirm = button({ class: "ab-button ab-new", onclick: add }, "Add");
+  const dismiss = button({ class: "ab-button ab-new", onclick: cancel }, "Cancel");
   const root = element("div", { class: "ab-collect", hidden: "" }, text, note, confirm, dismiss);
 
   /* Show what the kernel says would be added, or was added; null shows nothing. */
@@ -26,16 +25,13 @@ export function collectView(look, add, cancel, closes = true) {
     else if (collected.added) write(note, `Added: the test set has ${inputs(collected.inputs)}.`);
     else write(note, `This question becomes a test input, which names this session as its origin.${masked}`);
     write(confirm, String(collected.confirm ?? "Add"));
-    confirm.hidden = !asks;
-    dismiss.hidden = !asks && !closes;
-    write(dismiss, asks ? "Cancel" : "Close");
+    confirm.hidden = dismiss.hidden = !asks;
   }
 
   /* Returns whether there is a button that can take the focus. */
   function focus() {
-    const first = [confirm, dismiss].find((each) => !each.hidden);
-    first?.focus({ preventScroll: true });
-    return Boolean(first);
+    if (!confirm.hidden) confirm.focus({ preventScroll: true });
+    return !confirm.hidden;
   }
   return { root, draw, focus };
 }

@@ -5,6 +5,8 @@ import { collectView } from "../core/collect.js";
 import { widgetModule } from "../core/connection.js";
 import { passesWithModifier, shieldKeys } from "../core/keys.js";
 import { conversationLog } from "./conversation.js";
+import { drawerView } from "../panel/drawer.js";
+import { headBar, icon } from "../core/head.js";
 import { latencyView } from "./plot.js";
 import { barsView, heatView, tableView } from "./lists.js";
 import { connectExplorer } from "./state.js";
@@ -25,7 +27,7 @@ function headView(state, act) {
   const spoken = element("div", { class: "ab-x-hidden", role: "status" });
   const notice = element("div", { class: "ab-x-notice", role: "alert", hidden: "" });
   const incomplete = element("div", { class: "ab-x-hint" });
-  const root = element("header", { class: "ab-x-head" }, figures, chips, incomplete, spoken, notice);
+  const root = element("div", { class: "ab-x-head" }, figures, chips, incomplete, spoken, notice);
 
   function figure(value, label, bad = false) {
     return element(
@@ -73,28 +75,34 @@ function headView(state, act) {
 
 /* The conversation next to the views. Its HTML is sanitized in the kernel. */
 function conversationView(state, act) {
-  const title = element("span", { class: "ab-x-who" });
-  const close = button(
-    { class: "ab-x-step", title: "Close the conversation (Esc)", onclick: () => act.closeConversation() },
-    "Close",
-  );
   const log = conversationLog();
   const body = log.root;
-  const add = button({ class: "ab-x-step", onclick: () => act.collect(false) }, "Add to test set");
-  const input = collectView("ab-x-step", () => act.collect(true), act.forgetCollected);
-  const root = element(
-    "aside",
-    { class: "ab-x-pane", hidden: "" },
-    element("div", { class: "ab-x-panehead" }, title, add, close),
-    input.root,
-    body,
-  );
-  root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") {
-      act.closeConversation();
-      event.preventDefault();
-    }
+  const add = icon("collecting", "Add to test set", { onclick: () => act.collect(false) });
+  const close = icon("close", "Close the conversation", {
+    title: "Close (Esc)",
+    onclick: () => act.closeConversation(),
   });
+  const bar = headBar(add, close);
+  const drawer = drawerView(() => body.focus({ preventScroll: true }));
+  const input = collectView(
+    () => act.collect(true),
+    () => drawer.shut(true),
+  );
+  let collected = null; // what the drawer showed last
+  const root = element("aside", { class: "ab-chat ab-module ab-x-pane", hidden: "" }, bar.root, body, drawer.root);
+  root.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    if (!drawer.shut(true)) act.closeConversation();
+    event.preventDefault();
+  });
+  function drawCollected() {
+    if (collected === state.collected) return;
+    collected = state.collected;
+    input.draw(collected);
+    if (!collected) drawer.shut(false);
+    else if (!drawer.shows(input.root)) drawer.open("Add to test set", input.root, add);
+    if (collected && !input.focus()) drawer.focus();
+  }
   function draw() {
     const { conversation, opening } = state;
     root.hidden = conversation === null && opening === null;
@@ -106,20 +114,20 @@ function conversationView(state, act) {
     // The previous conversation may still be shown.
     add.disabled = conversation === null || opening !== null;
     if (add.disabled) {
-      write(title, "Reading the session…");
+      bar.draw("Reading the session…", []);
       return;
     }
     add.hidden = !state.collects;
-    input.draw(state.collected);
-    write(title, `${conversation.title || "Conversation"}, session …${conversation.session.slice(-8)}`);
-    set(title, "title", `Session ${conversation.session}`);
+    drawCollected();
+    const { title, session } = conversation;
+    bar.draw(title || "Conversation", [`session …${session.slice(-8)}`], `Session ${session}`);
     const arrive = () => {
       root.scrollIntoView({ block: "nearest" });
       if (state.focusConversation) body.focus({ preventScroll: true });
       state.focusConversation = false; // later changes leave the focus where it is
     };
     // Opening it again with a key moves the focus there too.
-    log.draw(conversation.session, conversation.html, arrive, state.focusConversation);
+    log.draw(session, conversation.html, arrive, state.focusConversation);
   }
   return { root, draw };
 }
@@ -175,7 +183,12 @@ function groupBars(state) {
 function show({ state, views, act }, el) {
   const style = element("style");
   write(style, state.style);
-  const root = element("div", { class: "ab-static ab-explorer", role: "region", "aria-label": "Explorer of turns" });
+  const root = element("div", {
+    class: "ab-static ab-explorer",
+    role: "region",
+    "aria-label": "Explorer of turns",
+    dir: "ltr",
+  });
   el.append(style, root);
   const endKeys = shieldKeys(root, passesWithModifier);
   const head = headView(state, act);

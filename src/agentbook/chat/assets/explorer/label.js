@@ -1,6 +1,8 @@
 /* Questions about a turn below its conversation. `chat/explorer/label.py` reads the answers. */
 import { button, element, set, write } from "../core/dom.js";
+import { bannerView, statusView } from "../panel/status.js";
 import { openConnection, widgetModule } from "../core/connection.js";
+import { headBar, icon } from "../core/head.js";
 import { isComposing, passesWithModifier, shieldKeys } from "../core/keys.js";
 import { conversationLog } from "./conversation.js";
 
@@ -23,7 +25,7 @@ function choiceView([name, , choices], first, answer) {
   const buttons = choices.map((choice, n) => {
     const key = first + n <= 9 ? first + n : null;
     const made = button(
-      { class: "ab-x-step ab-x-choice", "aria-keyshortcuts": key, onclick: () => press(n) },
+      { class: "ab-button ab-new ab-x-choice", "aria-keyshortcuts": key, onclick: () => press(n) },
       element("bdi", {}, choice),
     );
     if (key) made.prepend(element("kbd", { "aria-hidden": "true" }, String(key)));
@@ -41,19 +43,20 @@ function choiceView([name, , choices], first, answer) {
     chosen = value;
     buttons.forEach((made, n) => set(made, "aria-pressed", String(choices[n] === value)));
   }
-  return { root, draw, press, keys: choices.length };
+  return { root, end: root, draw, press, keys: choices.length };
 }
 
 /* A question whose answer is a text. */
 function textView([name], answer) {
-  const area = element("textarea", { rows: 2, dir: "auto", onchange: () => answer(area.value) });
-  const root = element("label", { class: "ab-x-ask" }, element("bdi", {}, name), area);
+  const box = element("textarea", { rows: 1, dir: "auto", "aria-label": name, onchange: () => answer(box.value) });
+  const end = element("div", { class: "ab-composer" }, element("div", { class: "ab-input" }, box));
+  const root = element("div", { class: "ab-x-ask" }, element("bdi", { "aria-hidden": "true" }, name), end);
   let shown = {};
   function draw(value, item) {
-    if (shown.item !== item || shown.value !== value) area.value = value ?? "";
+    if (shown.item !== item || shown.value !== value) box.value = value ?? "";
     shown = { item, value };
   }
-  return { root, draw, keys: 0 };
+  return { root, end, draw, keys: 0 };
 }
 
 /* One view of a model: fills `el`, and returns a function that ends it. */
@@ -65,26 +68,28 @@ function show({ state, views, send }, el) {
     const range = [first, (first += view.keys)];
     return { ...view, range };
   });
-  const title = element("bdi", { class: "ab-x-who" });
-  const sentence = element("span", { class: "ab-x-hint", role: "status" });
-  const notice = element("div", { class: "ab-x-notice", role: "alert" });
-  const log = conversationLog();
-  const act = (kind, label, key) =>
-    button(
-      { class: "ab-x-step", "aria-keyshortcuts": key, title: `${label} (${key})`, onclick: () => send(kind) },
-      label,
-    );
-  const acts = { Enter: act("next", "Next", "Enter"), s: act("skip", "Skip", "S"), u: act("undo", "Undo", "U") };
+  const [banner, status, log] = [bannerView(), statusView(), conversationLog()];
+  const act = (kind, label, key, does) => {
+    const title = `${label} (${key}): ${does}`;
+    return icon(kind, label, { "aria-keyshortcuts": key, title, onclick: () => send(kind) });
+  };
+  const acts = {
+    Enter: act("next", "Next", "Enter", "go on to the next one"),
+    s: act("skip", "Skip", "S", "leave this one for later"),
+    u: act("undo", "Undo", "U", "take the last step back"),
+  };
+  const bar = headBar(acts.u, acts.s);
+  const next = element("p", {}, "The labeller's labels are your answers; ab.read_labels reads those of everybody.");
+  const none = element("div", { class: "ab-empty" }, element("strong", {}, "Nothing is left to label."), next);
   const form = element("div", { class: "ab-x-form" }, ...asked.map((view) => view.root));
-  const foot = element("div", { class: "ab-x-pages" }, ...Object.values(acts), sentence);
+  asked.at(-1).end.append(acts.Enter);
+  const keys = first > 1 ? `Keys: 1 to ${Math.min(first - 1, 9)} answer, ` : "Keys: ";
+  const hint = element("div", { class: "ab-hint" }, `${keys}Enter goes on, S skips, U takes back.`);
+  const bottom = element("div", { class: "ab-bottom" }, banner.root, form, hint);
   const root = element(
     "div",
-    { class: "ab-static ab-explorer ab-x-label", role: "region", "aria-label": "Labels", tabindex: -1 },
-    element("div", { class: "ab-x-panehead" }, title),
-    log.root,
-    form,
-    notice,
-    foot,
+    { class: "ab-chat ab-module ab-x-label", role: "region", "aria-label": "Labels", dir: "ltr", tabindex: -1 },
+    ...[bar.root, none, log.root, status.root, bottom],
   );
   const style = element("style");
   write(style, state.style);
@@ -107,15 +112,17 @@ function show({ state, views, send }, el) {
     event.preventDefault();
   });
   function draw() {
-    write(title, state.item ? state.title || "Conversation" : "Nothing is left to label.");
-    log.root.hidden = form.hidden = !state.item;
+    bar.draw(state.title || "Labels", [state.sentence]);
+    if (!state.item && form.contains(document.activeElement)) root.focus(); // U still takes back
+    none.hidden = Boolean(state.item);
+    log.root.hidden = form.hidden = hint.hidden = !state.item;
     log.draw(state.item, state.html);
     asked.forEach((view, n) => view.draw(state.values[n], state.item));
     acts.Enter.disabled = acts.s.disabled = !state.item;
     acts.u.disabled = !state.undo;
-    write(sentence, state.sentence);
-    write(notice, state.notice);
-    notice.hidden = !state.notice;
+    status.draw([state.sentence, false], true);
+    banner.draw(state.notice);
+    bottom.hidden = !state.item && !state.notice;
   }
   views.add(draw);
   draw();

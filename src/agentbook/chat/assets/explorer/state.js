@@ -112,10 +112,6 @@ export function connectExplorer(model) {
       act.open(rows[0].row, true);
     },
     collect: (confirm) => ask({ kind: "collect", row: state.conversation.row, confirm }),
-    forgetCollected() {
-      state.collected = null;
-      redraw("conversation");
-    },
     closeConversation() {
       Object.assign(state, { conversation: null, opening: null });
       redraw("conversation");

@@ -1,6 +1,7 @@
 /* The line above the conversation: whom it is with, and what can be done with it. */
-import { button, element, set, when, write } from "../core/dom.js";
+import { button, when } from "../core/dom.js";
 import { drawerButton } from "./drawer.js";
+import { headBar } from "../core/head.js";
 import { picturesButton } from "./status.js";
 
 /* The first words of the session, who takes part, what it used, and its time. */
@@ -8,8 +9,6 @@ export const sessionWords = ({ session }) =>
   Array.isArray(session?.[0]) ? [...session[0].map(String), when(session[2])].filter(Boolean) : [];
 
 export function headView(state, act) {
-  const name = element("bdi", { class: "ab-name" });
-  const label = element("span", { class: "ab-session" });
   const pictures = picturesButton(act);
   const files = drawerButton("ab-export", "Export", "Save the conversation as a file", () => act.openFiles(files));
   const sessions = drawerButton("ab-find", "Sessions", "Return to an earlier session", () =>
@@ -24,21 +23,16 @@ export function headView(state, act) {
     },
     "New session",
   );
-  const title = element("div", { class: "ab-headline" }, element("div", { class: "ab-title" }, name, label));
-  const root = element("div", { class: "ab-head" }, title, pictures.root, files, sessions, fresh);
+  const bar = headBar(pictures.root, files, sessions, fresh);
 
   function draw(gone) {
     const { fields } = state;
-    write(name, String(fields.name ?? ""));
-    const words = sessionWords(fields);
-    if (label.textContent !== words.join("")) label.replaceChildren(...words.map((each) => element("bdi", {}, each)));
-    set(label, "title", fields.session?.[1] ?? null);
-    label.hidden = !fields.session;
+    bar.draw(String(fields.name ?? ""), sessionWords(fields), fields.session?.[1] ?? null);
     pictures.draw(fields.pictures, gone);
     files.hidden = !fields.exports || gone;
     sessions.hidden = !fields.finds || gone;
     fresh.hidden = !fields.fresh || gone;
   }
 
-  return { root, draw };
+  return { root: bar.root, draw };
 }

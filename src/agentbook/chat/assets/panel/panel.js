@@ -35,10 +35,8 @@ function show(page, el) {
   act.collect = (turn) => look("collect", turn, false);
   act.again = (turn) => look("again", turn, false);
   const input = collectView(
-    "ab-button ab-new",
     () => looked && look(looked.what, looked.turn, true),
     () => drawer.shut(true),
-    false, // the drawer has a button that closes it
   );
   const failure = htmlHolder({ class: "ab-grow" });
   const reconnect = button(
