@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
+from browser.panels import look_in_all_ways
 from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -148,12 +149,20 @@ def add_and_run_by_keyboard(page: Page, root: Locator) -> None:
     page.page.wait_for_function("() => document.activeElement.textContent.trim() === 'Run'")
     expect(root.get_by_role("grid")).to_contain_text("A SESSION IS")
     rate_by_keyboard(page, root)
+    opener = root.get_by_role("button", name="Save or load")
+    opener.focus()
+    before = root.bounding_box()
+    keyboard.press("Enter")
+    expect(root.get_by_label("File")).to_be_focused()
     root.get_by_label("File").fill("tried.json")
-    root.get_by_label("File").focus()
     keyboard.press("Tab")
     assert focused() == "Save"
     keyboard.press("Enter")
     root.get_by_text("Saved to tried.json").wait_for()
+    assert root.bounding_box() == before, "nothing moves for what floats"
+    keyboard.press("Escape")
+    expect(root.get_by_label("File")).to_be_hidden()
+    expect(opener).to_be_focused()
 
 
 def rate_by_keyboard(page: Page, root: Locator) -> None:
@@ -230,6 +239,10 @@ def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
     root.get_by_role("button", name="Apply the winner").click()
     root.get_by_text("newcomer will run on “second” instead of version").wait_for()
     page.screenshot("prompt-lab-winner")
+    expect(root.get_by_role("button", name="Apply it")).to_be_focused()
+    page.page.keyboard.press("Escape")
+    expect(root.get_by_role("button", name="Apply the winner")).to_be_focused()
+    page.page.keyboard.press("Enter")
     root.get_by_role("button", name="Apply it").click()
     root.get_by_text("Applied “second”: the agent now runs on version").wait_for()
     root.get_by_role("button", name="Undo").click()
@@ -247,13 +260,7 @@ def look_narrow(page: Page, root: Locator) -> None:
 
 
 def check_themes(page: Page, root: Locator) -> None:
-    root.evaluate("root => root.scrollIntoView({block: 'start'})")
-    page.screenshot("prompt-lab-light")
-    assert axe_violations(root) == []
-    page.set_theme("JupyterLab Dark")
-    page.screenshot("prompt-lab-dark")
-    assert axe_violations(root) == []
-    page.set_theme("JupyterLab Light")
+    look_in_all_ways(page, root, "prompt-lab")
 
 
 def reopen_without_kernel(lab: Lab, page: Page) -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from agentbook.chat.assets import read_style
-from agentbook.chat.html.style import panel_css
+from agentbook.chat.html.style import live_css
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.results import ResultsTable
 from agentbook.chat.prompt_lab.rows import ResultRows
@@ -108,8 +108,8 @@ def show(page: Page) -> Show:
 
     def show(lab: PromptLab) -> tuple[Kernel, Locator]:
         kernels.append(Kernel(page, lab))
-        styles = f"{panel_css()} {read_style('lab/form.css')} {ResultsTable._css}"
-        page.set_content(f'<style>{styles}</style><div class="ab-chat ab-lab"><div id="place"></div></div>')
+        styles = f"{live_css()} {read_style('lab/form.css')} {ResultsTable._css}"
+        page.set_content(f'<style>{styles}</style><div class="ab-chat ab-module ab-lab"><div id="place"></div></div>')
         page.evaluate(KERNEL, [ResultsTable._esm, kernels[-1].rows.snapshot()])
         return kernels[-1], page.locator(".ab-results")
 

@@ -286,15 +286,18 @@ class Choice:
 class Fold:
     """A button that shows and hides rarely needed controls, which are hidden at first.
 
+    With the name of an `icon`, the button is one, and the controls float over the form.
+
     Attributes
     ----------
     widget : Widget
     """
 
-    def __init__(self, parts: Parts, label: str, tooltip: str, children: Sequence[Any]) -> None:
-        self._button = button(label, "ab-small", tooltip, lambda: self.open("ab-hidden" in self._body._dom_classes))
-        self._button.add_class("ab-fold")
-        self._body = parts.box(children, "ab-lab-fold", "ab-hidden")
+    def __init__(self, parts: Parts, label: str, tooltip: str, children: Sequence[Any], icon: str = "") -> None:
+        self._button = button(label, "ab-fold", tooltip, lambda: self.open("ab-hidden" in self._body._dom_classes))
+        for name in ("ab-button", "ab-icon", f"ab-{icon}") if icon else ("ab-small",):
+            self._button.add_class(name)
+        self._body = parts.box(children, "ab-drawer" if icon else "ab-lab-fold", "ab-hidden")
         self.widget = parts.box([self._button, self._body], "ab-lab-folded")
 
     def open(self, shown: bool = True) -> None:
@@ -304,7 +307,7 @@ class Fold:
 
 
 class Question:
-    """A question with a button to confirm and one to cancel; hidden at first.
+    """A question with a button to confirm and one to cancel, over the form; hidden.
 
     Attributes
     ----------
@@ -316,10 +319,9 @@ class Question:
         parts, confirm, self._act = form.parts, form.later(act), act
         self.text = parts.html()
         self.confirm = button(label, "ab-main", tooltip, lambda: self._close(confirm))
-        self.cancel = button("Cancel", "ab-other", "Change nothing", self._close)
-        self.widget = parts.box(
-            [self.text, parts.row([self.confirm, self.cancel], "ab-lab-row")], "ab-lab-question", "ab-hidden"
-        )
+        self.cancel = button("Cancel", "ab-other", "Change nothing (Esc)", self._close)
+        answers = parts.row([self.confirm, self.cancel], "ab-lab-row")
+        self.widget = parts.box([self.text, answers], "ab-drawer", "ab-hidden")
 
     def ask(self, question: str, *, needed: bool = True) -> None:
         """Show the question; if it is not needed, act at once."""

@@ -26,7 +26,7 @@ from ..html.static_transcript import title as heading
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from ..widgets.parts import show
 from .diff import PromptDiff
-from .form import Choice, Form, in_thread, note, region, table, text_field, title
+from .form import Choice, Fold, Form, in_thread, note, region, table, text_field, title
 from .rows import MAX_COMPARED, ResultRows, rendered, version_labels
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ResultsPart:
 
     Attributes
     ----------
-    widget, regressions, summary, image, table : Widget
+    widget, files, regressions, summary, image, table : Widget
     static : StaticTranscript
     winner : Choice
     apply, undo, save, load : Button
@@ -96,15 +96,13 @@ class ResultsPart:
         self.save = form.button("Save", "Write variants, inputs and checks to this file", self._save, FILE)
         self.load = form.button("Load", "Read variants, inputs, checks and replies from it", self._ask_load, FILE)
         self.loading = form.question("Replace", "Read the file now", self._load, FILE)
-        winning = [parts.row([self.winner.widget, self.apply, self.undo], "ab-lab-row"), self.applying.widget]
-        winning += [self.applying_open.widget, form.status_line(WINNER)]
+        winning = [self.winner.widget, self.apply, self.undo, self.applying.widget, self.applying_open.widget]
+        winning = [parts.row(winning, "ab-lab-row"), form.status_line(WINNER)]
         self._winning = parts.box(winning, "ab-lab-winner", "ab-hidden")
         body = [parts.html(title("Results")), self.regressions, self.summary, self.image, self._winning, self.table]
-        body += [
-            parts.row([self.path, self.save, self.load], "ab-lab-row"),
-            self.loading.widget,
-            form.status_line(FILE),
-        ]
+        file = parts.row([self.path, self.save, self.load, self.loading.widget], "ab-lab-row")
+        kept = "Keep the lab in a file, or read one"
+        self.files = Fold(parts, "Save or load", kept, [file, form.status_line(FILE)], "export").widget
         self.widget = parts.box([parts.box(body, "ab-lab-results")], "ab-lab-part")
 
     # Drawing: on the toolkit's thread

@@ -57,10 +57,9 @@ class RunPart:
         self._template: Template | None = None  # what the lab filled its inputs from, as last shown
         self._filled: dict[Any, str] = {}  # the text of the lab that was last put into each box
         self.inputs = text_area("Test inputs, one per line", 6, "Type or paste, one input per line")
-        self.upload = widgets.FileUpload(
-            accept=".csv", description="Rows from CSV", layout=widgets.Layout(width="auto")
-        )
-        self.upload.add_class("ab-other")
+        auto = widgets.Layout(width="auto")
+        self.upload = widgets.FileUpload(accept=".csv", description="Rows from CSV", layout=auto)
+        self.upload.add_class("ab-upload")
         self.upload.tooltip = "Fill {{names}} in prompts and inputs from the columns of a CSV file"
         answer_while_busy(self.upload)
         self.rows, self.wrong = parts.html(), parts.html()
@@ -76,15 +75,15 @@ class RunPart:
         self.run = form.button("Run", "Ask what is not answered yet", self.ask, RUN, "ab-main")
         self.run.add_class("ab-run")
         self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", later(form.stop))
-        self.bar = widgets.IntProgress(0, min=0, max=1, layout=widgets.Layout(width="auto"))
+        self.bar = widgets.IntProgress(0, min=0, max=1, layout=auto)
         self.bar.add_class("ab-lab-bar")
         self.running = form.question("Run anyway", "The agent keeps the last variant", self._run, RUN)
-        left = [parts.html(title("Test inputs")), self.inputs, self.upload, self.rows]
+        left = [parts.html(title("Test inputs")), parts.box([self.inputs, self.upload], "ab-composer"), self.rows]
         right = [parts.html(title("Variants to run")), variants.list, self.checks, self.wrong, self.judge.widget]
+        runs = [self.concurrency, self.repeats, self.run, self.stop, self.retry, self.running.widget]
         body = [
             parts.row([parts.box(left, "ab-lab-side"), parts.box(right, "ab-lab-side")], "ab-lab-top"),
-            parts.row([self.concurrency, self.repeats, self.run, self.stop, self.retry], "ab-lab-row"),
-            self.running.widget,
+            parts.row(runs, "ab-lab-row"),
             self.bar,
             form.status_line(RUN, lambda: self.progress),
         ]

@@ -83,20 +83,22 @@ class VariantsPart:
         self.run = form.button("", "Also ask what is unanswered (Ctrl+Enter in a field)", self._save_and_run, FORM)
         self.run.add_class("ab-now")
         self.cancel = form.button("Stop editing", "Leave the variant as it is", self._stop_editing, FORM)
-        self.apply = form.button("Apply to the agent", "Commit it as a new version of the agent", self._ask_apply, FORM)
+        self.apply = form.button("Apply to the agent", "Commit it as a new version", self._ask_apply, FORM, "ab-small")
         self.applying = form.question("Apply", "Commit the new version now", self._confirm, FORM)
         self.applying_open = form.question("Apply all the same", "Commit it without a verdict", self._apply, FORM)
         self._open = ""  # asked before a variant is applied whose comparison is open
-        self.publish = form.button("Publish", "Publish the version that the agent runs on", self._ask_publish, FORM)
+        self.publish = form.button("Publish", "Publish the current version", self._ask_publish, FORM, "ab-small")
         self.publishing = form.question("Publish it", "Publish this version now", self._publish, FORM)
         self.results = button("", "ab-small", "Go to the replies", lambda: None)  # by the page
         self.results.add_class("ab-to-results")
         more = [description, tools, parts.row(rest, "ab-lab-row")]
         fold = Fold(parts, "More settings", "Description, tools, mode and version number", more)
         numbers = parts.row([model, temperature, max_tokens, top_p], "ab-lab-row")
-        buttons = parts.row([self.add, self.run, self.cancel, self.apply, self.publish], "ab-lab-row")
-        body = [parts.html(title("Variant")), name, prompt, numbers, fold.widget, buttons, self.applying.widget]
-        body += [self.applying_open.widget, self.publishing.widget, form.status_line(FORM, self._present), self.results]
+        buttons = parts.row([self.add, self.run, self.cancel], "ab-lab-row")
+        composer = parts.box([prompt, numbers, fold.widget, buttons], "ab-composer")
+        asked = [each.widget for each in (self.applying, self.applying_open, self.publishing)]
+        links = parts.row([self.apply, self.publish, self.results, *asked], "ab-lab-row", "ab-lab-links")
+        body = [parts.html(title("Variant")), name, composer, form.status_line(FORM, self._present), links]
         self.versions = VersionsPart(form, self.fill)
         side = parts.box(body, "ab-lab-side", "ab-lab-edit")
         self.widget = parts.row([side, self.versions.widget], "ab-lab-part", "ab-lab-top")
@@ -105,7 +107,7 @@ class VariantsPart:
         self._list = parts.box([parts.html(NO_VARIANT)], "ab-ticks")
         self.removing = form.question("Remove variant", "Remove it with its replies", self._remove, FORM)
         self._removed = ""  # the variant that `removing` asks about
-        self.list = parts.box([self._list, self.removing.widget])
+        self.list = parts.box([self._list, self.removing.widget], "ab-over")
         self._draw_editing()
 
     def open(self, models: list[str]) -> None:

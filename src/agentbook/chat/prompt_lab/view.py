@@ -54,20 +54,20 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
         uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self.head, self.guide = form.parts.html("", "ab-head"), form.parts.html("", "ab-lab-guide")
+        self.head, self.guide = form.parts.html("", "ab-headline"), form.parts.html("", "ab-lab-guide")
         self.variants = VariantsPart(form, lambda: self.run.ask())
         self.run = RunPart(form, self.variants, self._end_run)
         self.results = ResultsPart(form, uid)
         self.better = BetterPart(form)
         sections = [part.widget for part in (self.variants, self.run, self.results, self.better)]
         style = form.parts.html(live_style(uid) + STYLE)
+        head = form.parts.row([self.head, self.results.files], "ab-head")
         super().__init__(
-            [style, FormAccessibility(), self.head, self.guide, *sections],
+            [style, FormAccessibility(), head, self.guide, *sections],
             layout=widgets.Layout(width="100%", max_width="1200px"),
         )
-        self.add_class("ab-chat")
-        self.add_class("ab-lab")
-        self.add_class(live_class(uid))
+        for name in ("ab-chat", "ab-module", "ab-lab", live_class(uid)):
+            self.add_class(name)
         self._draw_form()
         self._end_listening = lab.listen(self._forward)
         loop.submit(self._open())

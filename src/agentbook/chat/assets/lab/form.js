@@ -24,17 +24,22 @@ function serve(root) {
   const find = (selector) => root.querySelector(selector);
   set(root, "role", "region");
   set(root, "aria-label", "Prompt lab");
+  set(root, "dir", "ltr"); // its words are English
   const endKeys = keepKeys(root, () => {
-    const stop = find("button.ab-stop");
-    if (!stop || !isUsable(stop)) return false;
-    stop.click();
+    const opener = over?.previousElementSibling?.matches(".ab-fold") && over.previousElementSibling;
+    const button = opener || over?.querySelector("button.ab-other") || find("button.ab-stop"); // or Cancel, or Stop
+    if (!button || !isUsable(button)) return false;
+    button.click();
     return true;
   });
 
-  let pressed = null; // a button that will get the focus back
+  const BUTTONS = "button:is(.ab-main, .ab-other, .ab-small, .ab-fold, .ab-stop)";
+  let over = null; // what floats over the form, and has the focus while it does
+  const pressed = { form: null, over: null }; // the buttons that will get the focus back
   const press = (event) => {
-    const button = event.target.closest?.("button.ab-main, button.ab-other, button.ab-stop");
-    if (button) pressed = button.matches(".ab-stop") ? find("button.ab-run") : button;
+    const button = event.target.closest?.(BUTTONS);
+    if (button)
+      pressed[over?.contains(button) ? "over" : "form"] = button.matches(".ab-stop") ? find("button.ab-run") : button;
     if (event.target.closest?.("button.ab-to-results")) showResults();
   };
   root.addEventListener("click", press);
@@ -59,14 +64,22 @@ function serve(root) {
     results.scrollIntoView({ block: "start" });
   }
 
+  function followOverlay() {
+    const shown = [...root.querySelectorAll(".ab-drawer:not(.ab-hidden, .ab-hidden *)")].at(-1) ?? null;
+    if (shown === over) return;
+    [over, pressed.over] = [shown, null];
+    over?.querySelector("input, button")?.focus({ preventScroll: true });
+  }
   function returnFocus() {
-    const active = document.activeElement;
-    if (!pressed || active === pressed || !isUsable(pressed)) return;
-    if (active === document.body) pressed.focus({ preventScroll: true });
-    pressed = null;
+    const [active, where] = [document.activeElement, over ? "over" : "form"];
+    const button = pressed[where];
+    if (!button || active === button || !isUsable(button)) return;
+    if (!active.offsetParent) button.focus({ preventScroll: true }); // it is the page, or about to lose the focus
+    pressed[where] = null;
   }
   const changes = new MutationObserver(() => {
     name(root);
+    followOverlay();
     returnFocus();
   });
   name(root);

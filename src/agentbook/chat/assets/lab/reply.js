@@ -54,39 +54,25 @@ export function replyView(reply, checks, look, act, noteBox) {
   if (made.length) root.append(element("div", { class: "ab-checks" }, ...made));
   if (reply.status !== "answered") root.append(failure(reply));
   else root.append(bodyOf(reply, look));
-  const action = (name, label, text, pressed, press) =>
-    button(
-      {
-        class: `ab-r-button ab-r-${name}`,
-        "data-act": name,
-        tabindex: -1,
-        title: label,
-        "aria-label": label,
-        "aria-pressed": pressed,
-        onclick: press,
-      },
-      text,
-    );
-  const foot = element("div", { class: "ab-r-foot" });
+  function action(name, icon, title, pressed, onclick) {
+    const attributes = { class: `ab-act ab-${icon}`, "data-act": name, "aria-pressed": pressed };
+    return button({ ...attributes, tabindex: -1, title, onclick }, title);
+  }
+  const foot = element("div", { class: "ab-actions ab-r-foot" });
   if (!look.blind && reply.seconds !== null) foot.append(element("span", {}, seconds(reply.seconds)));
   foot.append(element("span", { class: "ab-r-gap" }));
   if (reply.status === "answered") {
-    const thumb = (name, label, text, is) =>
-      action(name, label, text, reply.thumb === is, () => act.vote({ thumb: reply.thumb === is ? null : is }));
+    const thumb = (name, icon, label, is) =>
+      action(name, icon, label, reply.thumb === is, () => act.vote({ thumb: reply.thumb === is ? null : is }));
     foot.append(
-      thumb("up", "Good reply (+)", "👍", true),
-      thumb("down", "Bad reply (−)", "👎", false),
-      action("note", "Add a note (n)", "Note", noteBox !== null, () => act.note()),
+      thumb("up", "good", "Good reply (+)", true),
+      thumb("down", "bad", "Bad reply (−)", false),
+      action("note", "noting", "Add a note (n)", noteBox !== null, () => act.note()),
     );
   }
   if (!look.blind) {
-    const details = action(
-      "open",
-      "Show the complete reply with its details (Enter)",
-      look.open ? "Less" : "More",
-      null,
-      () => act.open(),
-    );
+    const label = "Show the complete reply with its details (Enter)";
+    const details = action("open", "unfold", label, null, () => act.open());
     set(details, "aria-expanded", String(look.open));
     foot.append(details);
   }

@@ -81,13 +81,8 @@ function show({ state, views, act }, el) {
   const keyOf = (id, variant, repeat) => `${id}/${variant}/${repeat}`;
 
   function makeNoteBox(key, id, variant, reply) {
-    const box = element("textarea", {
-      class: "ab-r-notebox",
-      rows: 2,
-      tabindex: -1,
-      "aria-label": "Note on this reply",
-      placeholder: "A note on this reply",
-    });
+    const words = { "aria-label": "Note on this reply", placeholder: "A note on this reply" };
+    const box = element("textarea", { class: "ab-r-notebox", rows: 2, tabindex: -1, ...words });
     box.value = reply.note;
     box.addEventListener("change", () => vote(id, variant, reply.repeat, { note: box.value }));
     notes.set(key, box);
@@ -170,27 +165,17 @@ function show({ state, views, act }, el) {
     if (row.origin) input.append(element("div", { class: "ab-foot" }, row.origin));
     const cells = orderIn(row).map((variant, n) => {
       const name = look.blind ? letter(n) : state.head.variants[variant].name;
-      const cell = element("div", {
-        role: "gridcell",
-        class: "ab-r-cell",
-        tabindex: -1,
-        "aria-label": `${look.blind ? "Reply" : "Reply of"} ${name}`,
-      });
+      const label = `${look.blind ? "Reply" : "Reply of"} ${name}`;
+      const cell = element("div", { role: "gridcell", class: "ab-r-cell", tabindex: -1, "aria-label": label });
       (row.cells[variant] ?? []).forEach((reply, position) => {
         const key = keyOf(id, variant, reply.repeat);
         if (open.has(key) && !state.details.has(key)) act.details(id, variant, reply.repeat);
-        const html = bodies && bodies[variant] ? bodies[variant][position] : null;
-        const how = {
-          name,
-          blind: look.blind,
-          body: html,
-          difference: look.against !== null && look.against !== variant,
-          open: open.has(key),
-          details: state.details.get(key),
-        };
-        cell.append(
-          replyView(reply, state.head.checks, how, does(id, variant, reply), noteBox(key, id, variant, reply)),
-        );
+        const body = bodies?.[variant] ? bodies[variant][position] : null;
+        const difference = look.against !== null && look.against !== variant;
+        const details = state.details.get(key);
+        const how = { name, blind: look.blind, body, difference, open: open.has(key), details };
+        const note = noteBox(key, id, variant, reply);
+        cell.append(replyView(reply, state.head.checks, how, does(id, variant, reply), note));
       });
       return cell;
     });

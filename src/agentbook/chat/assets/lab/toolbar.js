@@ -29,7 +29,13 @@ export function toolbar(state, look, change) {
     onclick: () => change({ descending: !look.descending }),
   });
   const against = choice("Show", (value) => change({ against: value === "" ? null : Number(value) }));
-  const blind = element("input", { type: "checkbox", onchange: () => change({ blind: blind.checked }) });
+  const differs = "The order of the variants differs from row to row";
+  const blind = element("input", {
+    type: "checkbox",
+    title: differs,
+    onchange: () => change({ blind: blind.checked }),
+  });
+  const labelled = (...parts) => element("label", { class: "ab-r-choice" }, ...parts);
   const spoken = element("span", { class: "ab-r-shown", role: "status" });
   const root = element(
     "div",
@@ -40,14 +46,9 @@ export function toolbar(state, look, change) {
       ...filters.map((each) => each.pressed),
     ),
     search,
-    element("label", { class: "ab-r-choice" }, "Sort ", sort, direction),
-    element("label", { class: "ab-r-choice" }, "Show ", against),
-    element(
-      "label",
-      { class: "ab-r-choice", title: "The order of the variants differs from row to row" },
-      blind,
-      "Blind",
-    ),
+    labelled("Sort ", sort, direction),
+    labelled("Show ", against),
+    labelled(blind, "Blind"),
     spoken,
   );
 
