@@ -86,24 +86,6 @@ test("replies stand in the order of their round, each once", () => {
   page.end();
 });
 
-test("a choice names its round and side, and shows what the kernel says of it", () => {
-  const page = open();
-  page.find(".ab-column button.ab-prefer").click();
-  page.find(".ab-verdict button").click();
-  const prefers = page.sent.filter((message) => message.do === "prefer");
-  assert.deepEqual(prefers, [
-    { do: "prefer", round: "r1", choice: 1 },
-    { do: "prefer", round: "r1", choice: "tie" },
-  ]);
-  const pressed = choice(1, { label: "✓ two preferred", pressed: true });
-  page.receive({ version: 2, ops: [["data", "t2", "choice", pressed]] });
-  assert.equal(page.find(".ab-column.ab-chosen .ab-pressed").textContent, "✓ two preferred");
-  page.receive({ version: 3, ops: [["data", "t2", "choice", choice(1, { enabled: false })]] });
-  assert.equal(page.find(".ab-chosen"), null);
-  assert.ok(page.find(".ab-column button.ab-prefer").disabled);
-  page.end();
-});
-
 test("a retry replaces one column, and nothing else moves", () => {
   const page = open();
   const other = page.find(".ab-column:last-child");
@@ -118,61 +100,6 @@ test("a retry replaces one column, and nothing else moves", () => {
   assert.equal(page.find(".ab-column:first-child .ab-attempt").textContent, "cut off");
   assert.equal(page.find(".ab-column:last-child"), other);
   assert.equal(page.texts(".ab-column").length, 2);
-  page.end();
-});
-
-test("replies that have no room side by side are tabs, one at a time", () => {
-  const observed = new Map();
-  globalThis.ResizeObserver = window.ResizeObserver = class {
-    constructor(resized) {
-      this.resized = resized;
-    }
-    observe(root) {
-      observed.set(root, this.resized);
-    }
-  };
-  const page = open();
-  const round = page.find(".ab-round");
-  const narrow = (width) => {
-    Object.defineProperty(round, "clientWidth", { value: width, configurable: true });
-    observed.get(round)();
-  };
-  const shown = () =>
-    [...page.el.querySelectorAll(".ab-column:not([hidden])")].map(
-      (each) => each.querySelector(".ab-agent-body").textContent,
-    );
-  narrow(700);
-  assert.deepEqual([page.find(".ab-tabs").hidden, shown()], [true, ["right", "left"]]);
-  narrow(699);
-  const [first, second] = page.el.querySelectorAll("[role=tab]");
-  assert.deepEqual([first.textContent, second.textContent], ["agent 1", "agent 0"]);
-  assert.deepEqual(shown(), ["right"]);
-  const press = (key) =>
-    document.activeElement.dispatchEvent(new window.KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-  first.focus();
-  press("ArrowRight");
-  assert.equal(document.activeElement, second);
-  assert.deepEqual([first.tabIndex, second.tabIndex, shown()], [-1, 0, ["left"]]);
-  const panel = document.getElementById(second.getAttribute("aria-controls"));
-  assert.deepEqual([panel.getAttribute("role"), panel.getAttribute("aria-labelledby")], ["tabpanel", second.id]);
-  assert.ok(panel.querySelector("button.ab-prefer"), "the choice is with the reply");
-  press("ArrowRight");
-  assert.deepEqual([document.activeElement, shown()], [first, ["right"]]);
-  page.end();
-  delete window.ResizeObserver;
-  delete globalThis.ResizeObserver;
-});
-
-test("a message to all leaves its box, and returns if the kernel refuses it", () => {
-  const page = open();
-  const box = page.find("textarea");
-  box.value = "Next";
-  page.find(".ab-send").click();
-  const [{ text, number }] = page.sent.filter((message) => message.do === "send");
-  assert.equal(text, "Next");
-  assert.equal(box.value, "");
-  page.receive({ kind: "answer", number, accepted: false });
-  assert.equal(box.value, "Next");
   page.end();
 });
 

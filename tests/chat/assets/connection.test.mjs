@@ -130,19 +130,3 @@ for (const [name, start, snapshot, message] of [
     end();
   });
 }
-
-test("what a person does is sent while there is a kernel", () => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  try {
-    const model = new Model();
-    const { connection } = counter(model);
-    model.sent.length = 0;
-    assert.equal(connection.act({ do: "stop" }), true);
-    model.listeners.get("comm_live_update")[0]();
-    assert.equal(connection.act({ do: "stop" }), false);
-    assert.deepEqual(model.sent, [{ do: "stop" }]);
-    connection.close();
-  } finally {
-    mock.timers.reset();
-  }
-});

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import re
 from typing import Any
@@ -12,10 +11,8 @@ import pytest
 from agentbook.chat.compare.text import static_html
 from agentbook.chat.html import static_transcript
 from agentbook.chat.html.message_html import NOT_READY
-from agentbook.chat.widgets.throttle import FLUSH_S
 from chat.compare.agents import Agents, PageReader
-from chat.fakes import AGENT, event
-from chat.panels import eventually, on_loop
+from chat.panels import eventually
 
 
 def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
@@ -53,29 +50,6 @@ def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.Monkey
     assert not known & set(changed)
     questions = [op for patch in patches for op in patch["ops"] if op[:1] == ["html"] and op[2] == "question"]
     assert [op[1] for op in questions] == ["r2"], "the question is sent once, not with each column"
-
-
-def test_the_end_of_a_reply_is_drawn_at_once(make: Any, agents: Agents) -> None:
-    compare = make("never", "never")
-    PageReader(compare).write("First")
-    eventually(compare, lambda: len(compare.rounds) == 1 and all(each.text for each in compare.rounds[0].exchanges))
-
-    def waits_s() -> list[float]:
-        """How long the next drawing waits after a token, and after a reply's end."""
-        now = asyncio.get_running_loop().time
-        compare._throttle.flush()
-        waits = []
-        token = {"id": "draft", "type": "runtime_draft", "content": {"delta": " see", "offset": 6}, "task_id": "t0"}
-        for each in (token, event(9, "runtime_done", {"text": "Let me see."}, AGENT)):
-            compare.comparison.conversations[0].feed(each)
-            waits.append(compare._throttle._scheduled.when() - now())
-        return waits
-
-    compare._throttle._draw = lambda: None  # takes no time, after which it would rest
-    after_a_token, after_the_end = on_loop(waits_s)
-    assert after_a_token > FLUSH_S / 2
-    assert after_the_end < FLUSH_S / 4
-    assert compare.rounds[0].exchanges[0].text == "Let me see."
 
 
 @pytest.mark.parametrize(

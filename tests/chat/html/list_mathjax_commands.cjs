@@ -47,4 +47,4 @@ const sorted = Object.keys(commands)
   .map((method) => [method, [...commands[method]].sort().join(" ")]);
 const { version } = require("mathjax-full/package.json");
 const listed = { mathjax: version, jupyterlab: process.argv[2], environments: [...environments].sort().join(" ") };
-console.log(JSON.stringify({ ...listed, commands: Object.fromEntries(sorted) }, null, 1));
+console.log(JSON.stringify({ ...listed, commands: Object.fromEntries(sorted) }));

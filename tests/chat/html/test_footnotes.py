@@ -7,7 +7,6 @@ from markdown_it import MarkdownIt
 
 from agentbook.chat.html.incremental import IncrementalMarkdown
 from agentbook.chat.html.markdown import render
-from agentbook.chat.html.message_html import body
 from agentbook.chat.html.sanitize import quote
 
 
@@ -46,15 +45,6 @@ def test_a_note_far_below_its_reference_is_found_once_the_reply_is_complete() ->
 @pytest.mark.timeout(60)
 def test_many_footnotes_take_linear_time(text: str) -> None:
     assert render(text)
-
-
-def test_mermaid_is_code_with_a_button_to_copy_it() -> None:
-    html = body([render("```mermaid\ngraph TD\n```")], live=True)
-    assert '<div class="ab-lang"><em>mermaid</em></div>' in html
-    assert "<pre" in html
-    assert "ab-copy" in html
-    assert 'class="mermaid' not in html
-    assert "language-mermaid" not in html
 
 
 @pytest.mark.parametrize("opening", ["```mermaid", "~~~ Mermaid x", "- ```mermaid", "> ````geojson", "1. ```STL"])

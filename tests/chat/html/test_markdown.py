@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from agentbook.chat.html.markdown import IMAGES, block_starts, render
 from agentbook.chat.html.sanitize import clean, visible
+from chat.html.test_formulas import typeset
 from chat.test_hostile import Reader, assert_harmless
 
 
@@ -76,16 +76,6 @@ def test_a_file_of_markdown_keeps_its_blocks_of_code() -> None:
     assert render(plain).count('class="ab-code"') == 2
     endless = "```markdown\n```bash\n```\n\n**After**"  # as CommonMark has it
     assert "<strong>After</strong>" in render(endless)
-
-
-def typeset(text: str) -> list[str]:
-    """The TeX that MathJax would typeset in a text."""
-    formulas = re.findall(
-        r'<(?:span|div) class="ab-math( ab-display)?[^"]*mathjax_process[^"]*">(.*?)</(?:span|div)>',
-        render(text),
-        re.DOTALL,
-    )
-    return [html.unescape(tex) for _, tex in formulas]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 
 from agentbook.chat.html import message_html, static_transcript
 from agentbook.chat.html.static_transcript import StaticTranscript, static_html
-from agentbook.chat.html.style import live_style
 from agentbook.chat.model.conversation import Conversation
 from agentbook.events import loop
 from chat.fakes import KEY, SESSION, FakePlatform, event
@@ -106,11 +105,6 @@ def test_mathjax_ignores_names_and_prompts() -> None:
     talk = conversation()
     for html in (static_html([], r"$\let\hr\href$", UID), static_html(talk.exchanges, r"$\let\hr\href$", UID)):
         assert re.match(rf'<div class="{UID}-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html)
-
-
-def test_a_live_panel_hides_only_its_own_static_transcript() -> None:
-    assert f".{UID}-static" in live_style(UID)
-    assert ".ab-static { display: none; }" not in live_style(UID)
 
 
 def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
