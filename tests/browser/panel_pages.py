@@ -128,9 +128,9 @@ def leave_and_return(page: Page, compare: Locator, first: str) -> None:
 
 def exported(page: Page, compare: Locator) -> str:
     """The comparison as the web page that the browser saves."""
-    compare.get_by_role("button", name="Export").click()
+    compare.get_by_role("button", name="More").click()
     page.screenshot("compare-export")
     with page.page.expect_download() as download:
-        compare.get_by_role("button", name="Web page").click()
+        compare.get_by_role("button", name="Export as a web page").click()
     page.page.keyboard.press("Escape")
     return Path(download.value.path()).read_text("utf-8")

@@ -30,6 +30,11 @@ class Panel:
     def button(self, name: str) -> Locator:
         return self.root.get_by_role("button", name=name, exact=True)
 
+    def menu(self, name: str) -> Locator:
+        """An entry of the menu, which is opened."""
+        self.button("More").click()
+        return self.button(name)
+
     def wait_for_reply(self, number: int, text: str) -> None:
         expect(self.replies).to_have_count(number)
         expect(self.replies.nth(number - 1)).to_contain_text(text)

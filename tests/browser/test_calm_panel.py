@@ -129,7 +129,10 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     expect(panel.box).to_have_attribute("placeholder", re.compile("@"))
     card = panel.root.locator(".ab-attached")
     expect(card.get_by_role("button", name="Remove orders")).to_be_visible()
-    assert "e-mail" in (card.get_by_text("masked", exact=True).get_attribute("title") or "")
+    card.locator("summary").click()
+    expect(card.locator("th, td")).to_have_text(["email", "[…]"])
+    expect(card.get_by_text("Masked: an e-mail address")).to_be_visible()
+    page.screenshot("panel-attached-table")
     panel.box.fill("Look at")
     panel.button("Attach").click()
     expect(panel.box).to_have_value("Look at @")
@@ -147,18 +150,23 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
 
 
 def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab: Lab, page: Page) -> None:
-    write_notebook(lab.root / "overlays.ipynb", [CONNECT, PANEL.format(name="echo", agent="echo", height=300)])
+    compared = 'compare = ab.Compare(client, "acme~playground", ["guide", "echo"])\ncompare.ask("Compared words");'
+    cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=300), compared]
+    write_notebook(lab.root / "overlays.ipynb", cells)
     page.open("overlays.ipynb")
     page.hide_file_browser()
     page.run_all()
     panel, keyboard = Panel(page, 1), page.page.keyboard
     panel.send("Hello")
     panel.wait_for_reply(1, "Hello")
+    page.show_cell(1)
+    head = panel.root.locator(".ab-head").get_by_role("button")
+    expect(head).to_have_text(["New session", "Sessions", "More"])
     before = [box_of(part) for part in (panel.root, panel.box, panel.log)]
     again = panel.log.get_by_role("button", name="Ask again")
     for opener, name in (
         (panel.button("Sessions"), "Sessions"),
-        (panel.button("Export"), "Export"),
+        (panel.button("More"), "More"),
         (again, "Ask again"),
     ):
         opener.click()
@@ -168,6 +176,8 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
         shown, frame = box_of(overlay), before[0]
         assert shown["x"] >= frame["x"]
         assert shown["y"] + shown["height"] <= frame["y"] + frame["height"]
+        if name == "Sessions":
+            look_at_the_sessions(page, overlay)
         page.screenshot(f"panel-over-{name.lower()}")
         assert axe_violations(panel.root) == []
         keyboard.press("Escape")
@@ -178,3 +188,77 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
     assert box_of(panel.root.locator(".ab-head"))["height"] < 48
     assert axe_violations(panel.root) == []
     page.page.set_viewport_size({"width": 1200, "height": 1000})
+
+
+def look_at_the_sessions(page: Page, overlay: Locator) -> None:
+    """By day, a comparison as one row, the reader's own first and others' on demand."""
+    today = overlay.get_by_role("list", name="Today", exact=True)
+    expect(today.get_by_role("listitem").first).to_contain_text("Hello")
+    expect(today.get_by_text("Compared words")).to_have_count(1)
+    expect(today.get_by_role("listitem").filter(has_text="Compared words")).to_contain_text("comparison")
+    expect(overlay.get_by_text("by katherine")).to_have_count(0)
+    page.screenshot("panel-sessions-mine")
+    overlay.get_by_role("checkbox", name="Sessions of others, too").check()
+    expect(overlay.get_by_role("list").filter(has_text="by katherine").first).to_be_visible()
+    names = overlay.get_by_role("list").evaluate_all("all => all.map(each => each.getAttribute('aria-label'))")
+    assert names[0] == "Today"
+    assert names == sorted(names, key=lambda name: name.endswith(" · others"))
+
+
+# As in a page that has no theme of JupyterLab.
+WITHOUT_THEME = """root => {
+  for (const { cssText } of [...document.styleSheets].flatMap(each => [...each.cssRules]))
+    for (const [name] of cssText.matchAll(/--jp-[\\w-]+/g)) root.style.setProperty(name, 'initial');
+}"""
+
+
+def test_a_panel_can_be_read_in_every_look(lab: Lab, page: Page) -> None:
+    reply = "# A\n\n| n |\n|--|\n| 1 |\n\n```python\nx = 'y'  # z\n```\n\n[a link](https://stray.example) `code`"
+    panel_cell = PANEL.format(name="echo", agent="echo", height=420).replace("agent=", "labels='look-labels', agent=")
+    attach = "import pandas as pd\necho.attach(pd.DataFrame({'email': ['a@example.com'] * 60}), 'orders');"
+    write_notebook(lab.root / "looks.ipynb", [CONNECT, panel_cell, f"_ = echo.ask({reply!r}, timeout_s=60)", attach])
+    page.open("looks.ipynb")
+    page.hide_file_browser()
+    page.run_all()
+    panel = Panel(page, 1)
+    page.show_cell(1)
+    panel.root.locator(".ab-attached summary").click()
+
+    def look(name: str) -> None:
+        page.show_cell(1)
+        panel.button("Sessions").click()
+        expect(panel.root.locator(".ab-entry").first).to_be_visible()
+        page.screenshot(f"panel-look-{name}-sessions")
+        assert axe_violations(panel.root) == [], name
+        page.page.keyboard.press("Escape")
+        page.screenshot(f"panel-look-{name}")
+        assert axe_violations(panel.root) == [], name
+        edge = panel.root.evaluate("root => root.scrollWidth - root.clientWidth")
+        assert edge <= 1, name
+
+    for theme in ("JupyterLab Dark", "JupyterLab Dark High Contrast", "JupyterLab Light"):
+        page.set_theme(theme)
+        look(theme.split(" ", 1)[1])
+    page.page.emulate_media(forced_colors="active")
+    look("forced colours")
+    page.page.emulate_media(forced_colors="none")
+    for name, width in (("400 px", 400), ("200 %", 600)):
+        page.page.set_viewport_size({"width": width, "height": 900})
+        look(name)
+    page.page.set_viewport_size({"width": 1200, "height": 1000})
+    page.page.evaluate("() => { document.documentElement.dir = 'rtl'; }")
+    look("right to left")
+    page.page.evaluate("() => { document.documentElement.dir = 'ltr'; }")
+    panel.root.evaluate(WITHOUT_THEME)
+    for name, darken in (
+        ("VS Code", "() => document.body.classList.toggle('vscode-dark')"),
+        (
+            "Colab",
+            "() => document.documentElement.toggleAttribute('theme') && document.documentElement.setAttribute('theme', 'dark')",
+        ),
+    ):
+        page.page.evaluate(darken)
+        assert panel.root.evaluate("root => getComputedStyle(root).backgroundColor") == "rgb(33, 33, 33)", name
+        look(name)
+        page.page.evaluate(darken)
+    assert panel.root.evaluate("root => getComputedStyle(root).backgroundColor") == "rgb(255, 255, 255)"

@@ -81,9 +81,8 @@ def continue_the_last_session(page: Page, cell: int) -> None:
     for part in (panel.log, panel.button("Send")):
         part.focus()
         press_keys_of_the_notebook(page)
-    panel.button("Export").click()
     with page.page.expect_download() as saved:
-        panel.button("Markdown").click()
+        panel.menu("Export as Markdown").click()
     assert "And a later one" in saved.value.path().read_text("utf-8")
     page.page.keyboard.press("Escape")
 

@@ -366,10 +366,10 @@ def open_a_session_at_a_turn(page: Page, panel: Panel) -> None:
 
 
 def export_the_conversation(page: Page, panel: Panel) -> None:
-    panel.button("Export").click()
-    expect(panel.button("Markdown")).to_be_focused()
+    form = panel.menu("Export as Markdown")
+    expect(form).to_be_focused()
     with panel.page.expect_download() as saved:
-        panel.button("Markdown").click()
+        panel.page.keyboard.press("Enter")
     assert re.fullmatch(r"echo-\d{4}-\d\d-\d\d\.md", saved.value.suggested_filename)
     text = saved.value.path().read_text("utf-8")
     assert text.startswith("# Conversation with echo")
@@ -378,8 +378,8 @@ def export_the_conversation(page: Page, panel: Panel) -> None:
     assert axe_violations(panel.root) == []
     page.screenshot("panel-export")
     panel.page.keyboard.press("Escape")
-    expect(panel.button("Export")).to_be_focused()
-    expect(panel.button("Markdown")).to_be_hidden()
+    expect(panel.button("More")).to_be_focused()
+    expect(form).to_be_hidden()
 
 
 def allow_pictures(page: Page, panel: Panel) -> None:
@@ -393,16 +393,17 @@ def allow_pictures(page: Page, panel: Panel) -> None:
         )
 
     panel.page.route("http://stray.example/**", answer)
-    switch = panel.button("Load pictures")
+    switch = panel.replies.first.get_by_role("button", name="Load pictures")  # at the picture
+    switch.focus()
     assert "can reveal the conversation to its server" in (switch.get_attribute("title") or "")
     assert requests == []
-    switch.focus()
     panel.page.keyboard.press("Enter")
+    expect(panel.log).to_be_focused()
     picture = panel.replies.first.get_by_role("img", name="a cat")
     picture.scroll_into_view_if_needed()
     assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 9
     assert requests == ["http://stray.example/cat.png"]
-    panel.button("Hide pictures").click()
+    panel.menu("Hide pictures").click()
     expect(panel.replies.first.locator("img")).to_have_count(0)
     panel.page.unroute("http://stray.example/**")
     page.outside_requests.remove("http://stray.example/cat.png")

@@ -38,9 +38,9 @@ def test_a_person_reads_and_sends_in_voila(lab: Lab, browser: Browser) -> None:
     expect(panel.get_by_role("status")).to_have_text("Answered.")
     expect(box).to_be_focused()
     expect(page.locator(".ab-static")).to_be_hidden()
-    panel.get_by_role("button", name="Export", exact=True).click()
+    panel.get_by_role("button", name="More", exact=True).click()
     with page.expect_download() as saved:
-        panel.get_by_role("button", name="Markdown", exact=True).click()
+        panel.get_by_role("button", name="Export as Markdown", exact=True).click()
     assert "Hello from here" in saved.value.path().read_text("utf-8")
     take_picture(page, "panel-voila")
     context.close()

@@ -43,7 +43,8 @@ def agents(agent: Counting) -> Agents:
 
 
 @pytest.fixture
-def panel(agents: Agents, tmp_path: Path) -> Iterator[ChatPanel]:
+def panel(agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatPanel]:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "data"))  # other tests leave notes on sessions
     panel = ChatPanel(agents, "acme~lab", "guide", follow=agents.follow, labels=tmp_path)  # type: ignore[arg-type]
     for question in ("a", "b", "c", "d"):
         panel.ask(question)

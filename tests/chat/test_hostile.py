@@ -38,7 +38,8 @@ OWN = {
     "html": {"lang"},
     "meta": {"charset", "http-equiv", "content", "name"},
     "body": {"style"},
-    "button": {"type", "data-text"},
+    "button": {"type", "data-text", "aria-label"},
+    "details": {"data-source"},
     "time": {"datetime"},
 }
 ADDRESS = re.compile(r"(?i)https?://|mailto:")

@@ -47,9 +47,9 @@ def test_the_page_finds_sessions_by_words_and_time(
     page = PagePerson(panel)
     reply = page.ask(do="find", search="")
     [session_id, title, time, is_current, who, *_], other = reply["entries"]
-    assert other == [OTHER, "Refund of order 7", "2020-10-03T08:15:00+00:00", False, "", "", False, []]
+    assert other == [OTHER, "Refund of order 7", "2020-10-03T08:15:00+00:00", False, "", "", False, [], False]
     assert (reply["kind"], session_id, title, is_current, who) == ("sessions", SESSION, "What is a turn?", True, "")
-    assert datetime.fromisoformat(time) == panel.find_sessions()[0].started_at
+    assert datetime.fromisoformat(time) == panel.find_sessions()[0].last_at
     assert page.ask(do="find", search="order refund")["entries"] == [other]
     assert page.ask(do="find", search="nothing like it")["entries"] == []
 
@@ -63,7 +63,7 @@ def test_the_page_names_and_forgets_sessions_on_this_computer(
     page, name = PagePerson(panel), "<img src=x>  \u202eDraft \ud83d"
 
     def named(reply: dict[str, Any]) -> list[Any]:
-        return [[session_id, title, name, kept] for session_id, title, *_, name, kept, _ in reply["entries"]]
+        return [[session_id, title, name, kept] for session_id, title, *_, name, kept, _, _ in reply["entries"]]
 
     assert named(page.ask(do="find", search=""))[0] == [SESSION, "What is a turn?", "", True]
     written = "<img src=x> \u27e8U+202E\u27e9Draft ?"
@@ -115,7 +115,7 @@ def test_a_hit_opens_its_session_at_the_turn(
     assert (exchange.turn.message_id, answer["turn"]) == (message, page.id_of(exchange))
     assert missing == [0], "nothing moves the turn any more"
     assert page.ask(do="session", session=SESSION, turn="gone")["turn"] == ""
-    [[session_id, *_, [hit]]] = page.ask(do="find", search="answer **7**")["entries"]
+    [[session_id, *_, [hit], _]] = page.ask(do="find", search="answer **7**")["entries"]
     assert (session_id, hit[0], hit[2:4]) == (SESSION, message, ["", "Answer"])
 
 

@@ -28,14 +28,14 @@ _TYPES = {
 
 
 def entries_of(entries: Iterable[SessionEntry], kept: Container[str | None] = ()) -> list[list[Any]]:
-    """Sessions as a page lists them; `kept` are those that a saved notebook keeps."""
+    """Sessions as a page lists them, the reader's first; a notebook keeps `kept`."""
     return [
         [
-            entry.session_id, visible(entry.title), _iso(entry.started_at), entry.is_current, entry.facts,
+            entry.session_id, visible(entry.title), _iso(entry.last_at), entry.is_current, entry.facts,
             visible(entry.name), bool(entry.name) or entry.session_id in kept,
-            [[hit.message_id, _iso(hit.asked_at), *map(visible, hit.parts)] for hit in entry.hits],
+            [[hit.message_id, _iso(hit.asked_at), *map(visible, hit.parts)] for hit in entry.hits], bool(entry.initiator),
         ]
-        for entry in entries
+        for entry in sorted(entries, key=lambda entry: bool(entry.initiator))
     ]  # fmt: skip
 
 

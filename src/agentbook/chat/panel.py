@@ -520,10 +520,10 @@ class ChatPanel(ChatWidget):
             case _:
                 super()._act(message)
 
-    def _find(self, search: str) -> dict[str, Any]:
-        entries = self.conversation.find_sessions(search)
+    def _find(self, search: str, others: bool) -> dict[str, Any]:
+        entries = self.conversation.find_sessions(search, others=others)
         kept = {each.session_id for each in self.conversation._kept}
-        return {"entries": entries_of(entries, kept), "more": len(entries) >= MAX_RESULTS}
+        return {"entries": entries_of(entries, kept), "more": len(entries) >= MAX_RESULTS, "others": others}
 
     def _rename(self, session_id: str, name: str | None) -> None:
         if name is None:

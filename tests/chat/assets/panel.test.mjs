@@ -30,7 +30,7 @@ const FIELDS = {
   exports: true,
   collects: false,
   fresh: false,
-  pictures: null,
+  pictures: false,
   notice: "",
   status: ["Ready.", false],
   composer: { busy: false, closed: false, placeholder: "Message guide", stop: "Stop listening" },
@@ -353,13 +353,14 @@ test(
   }),
 );
 
-const CHIP = '<details class="ab-file"><summary>a.csv</summary>**a.csv**</details><button data-file="7">×</button>';
+const FILE = '<details class="ab-file" data-source="**a.csv**"><summary>a.csv 1 row</summary><td>1</td></details>';
+const CHIP = `${FILE}<button data-file="7">×</button>`;
 
 test(
   "what is attached can be sent without words, and removed",
   using(
     async (panel) => {
-      assert.equal(panel.find(".ab-input").closest(".ab-bottom").querySelector("summary").textContent, "a.csv");
+      assert.equal(panel.find(".ab-input").closest(".ab-bottom").querySelector("summary").textContent, "a.csv 1 row");
       panel.press("Enter");
       assert.deepEqual(
         panel.said("send").map((message) => message.text),
@@ -692,7 +693,7 @@ test(
       panel.press("ArrowUp");
       assert.deepEqual([copied.at(-1), panel.box.value], ["See:\n**a.csv**", "See:\n**a.csv**"]);
     },
-    snapshot(1, [["t1", turn('See:\n<details class="ab-file"><summary>a.csv 1 row</summary>**a.csv**</details>', "")]]),
+    snapshot(1, [["t1", turn(`See:\n${FILE}`, "")]]),
   ),
 );
 
@@ -705,7 +706,7 @@ test(
       assert.equal(panel.box.value, "See:");
       assert.deepEqual(panel.said("attach"), [{ do: "attach", source: "**a.csv**" }]);
     },
-    snapshot(1, [["t1", turn('See:\n<details class="ab-file"><summary>a.csv 1 row</summary>**a.csv**</details>', "")]]),
+    snapshot(1, [["t1", turn(`See:\n${FILE}`, "")]]),
   ),
 );
 
@@ -736,7 +737,7 @@ test("a draft survives a reload, and what the kernel put into the box before it 
   assert.equal(panel.box.value, "");
   panel.close();
   const place = "cell-1 echo";
-  const chip = '<div class="ab-attached"><details class="ab-file"><pre>**a.csv**</pre></details></div>';
+  const chip = `<div class="ab-attached">${FILE}</div>`;
   panel = new Panel(snapshot(1, [], { id: "ap-3", place, files: chip, box: { number: 4, text: "" } }));
   write("asked by the next run");
   panel.close();
@@ -908,7 +909,7 @@ test(
       {
         name: "<img src=x>",
         session: [["<img src=x>"], "<img src=x>"],
-        pictures: ["<img src=x>", "<img src=x>"],
+        pictures: "<img src=x>",
         status: ["<img src=x>", true],
         composer: { busy: true, closed: false, placeholder: "<img src=x>", stop: "<img src=x>" },
       },
@@ -1165,7 +1166,7 @@ test(
     panel.receive({ kind: "sessions", number: question.number, entries: [...ENTRIES, null, [7]] });
     const texts = () => [...panel.root.querySelectorAll(".ab-entry-title")].map((each) => each.textContent);
     assert.deepEqual(texts(), ["What is a turn?", "<img src=x>"]);
-    assert.equal(panel.find(".ab-entry[aria-current]").textContent, `What is a turn?${when(AT)}`);
+    assert.equal(panel.find(".ab-entry[aria-current]").textContent, `What is a turn?${when(AT).slice(-5)}`);
     const who = [...panel.root.querySelectorAll(".ab-entry-who")];
     assert.deepEqual(
       who.map((each) => [each.textContent, each.hidden]),
@@ -1338,6 +1339,38 @@ test(
 );
 
 test(
+  "sessions stand below the day of their last message, and those of others behind a switch, after the reader's own",
+  using((panel) => {
+    panel.find("button.ab-find").click();
+    const entry = (id, at, ...rest) => [id, id, at, false, "", "", false, [], ...rest];
+    const now = new Date().toISOString();
+    const answer = (others, ...entries) =>
+      panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries, others });
+    const lists = () =>
+      [...panel.root.querySelectorAll(".ab-drawer ul")].map((each) => [
+        each.getAttribute("aria-label"),
+        [...each.querySelectorAll(".ab-entry-title")].map((title) => title.textContent),
+      ]);
+    answer(undefined);
+    assert.equal(panel.find(".ab-others").hidden, true, "a comparison has only its own");
+    panel.find("button.ab-find").click();
+    panel.find("button.ab-find").click();
+    answer(false, entry("a", now), entry("b", now), entry("c", AT));
+    assert.deepEqual(lists(), [
+      ["Today", ["a", "b"]],
+      [when(AT).slice(0, -6), ["c"]],
+    ]);
+    panel.find(".ab-others input").click();
+    assert.equal(panel.said("find").at(-1).others, true);
+    answer(true, entry("a", now, false), entry("d", now, true));
+    assert.deepEqual(lists(), [
+      ["Today", ["a"]],
+      ["Today · others", ["d"]],
+    ]);
+  }),
+);
+
+test(
   "a list without sessions says why",
   using((panel) => {
     const answer = () => {
@@ -1358,7 +1391,7 @@ test(
   "what opens the drawer closes it, and so does Escape, before it stops anything",
   using(
     (panel) => {
-      const [find, files] = [panel.find("button.ab-find"), panel.find("button.ab-export")];
+      const [find, files] = [panel.find("button.ab-find"), panel.find("button.ab-more")];
       find.click();
       find.click();
       assert.equal(panel.find(".ab-drawer").hidden, true);
@@ -1387,7 +1420,7 @@ test(
       saved.push([this.download, this.href]);
     };
     mock.timers.enable({ apis: ["setTimeout"] }); // a file is let go after a minute
-    panel.find("button.ab-export").click();
+    panel.find("button.ab-more").click();
     const press = (suffix) => panel.find(`[data-suffix="${suffix}"]`).click();
     const note = () => panel.find(".ab-drawer-note").textContent;
     press(".md");

@@ -49,7 +49,7 @@ def test_a_name_of_a_comparison_is_that_of_each_of_its_sessions(
     compare.ask("First")
     [[session_id, *_]] = PageReader(compare).ask(do="find", search="")["entries"]
     reply = PageReader(compare).ask(do="rename", session=session_id, name="Kumquat", search="kumquat")
-    assert [(title, name, forgets) for _, title, *_, name, forgets, _ in reply["entries"]] == [
+    assert [(title, name, forgets) for _, title, *_, name, forgets, _, _ in reply["entries"]] == [
         ("First", "Kumquat", True)
     ]
     assert set(json.loads((tmp_path / "sessions.json").read_text())["names"]) == set(compare.session_ids.values())
@@ -79,8 +79,8 @@ def test_a_list_has_one_row_of_a_comparison(
     ]
     for agent, search in itertools.product(("shout", "never"), ("", "which")):
         panel = ChatPanel(agents, workspace="acme~lab", agent=agent, follow=agents.follow)  # type: ignore[arg-type]
-        listed = [made[entry.session_id] for entry in panel.find_sessions(search)]
-        assert sorted(listed) == sorted(["echo", "shout" if agent == "shout" else "echo"])
+        listed = [(made[entry.session_id], entry.compared) for entry in panel.find_sessions(search)]
+        assert sorted(listed) == sorted([("echo", False), ("shout" if agent == "shout" else "echo", True)])
         panel.close()
 
 

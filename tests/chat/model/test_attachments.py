@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from markdown_it import MarkdownIt
 
-from agentbook.chat.html.attached import parts_of, said
+from agentbook.chat.html.attached import file_html, parts_of, said
 from agentbook.chat.model.attachments import MAX_CHARACTERS, READ_BYTES, attachment, with_attachments
 from chat.fakes import FakePlatform, echo
 from chat.panels import PagePerson, eventually, make
@@ -147,9 +147,34 @@ def test_a_message_is_taken_apart_and_is_the_same_put_together(words: str) -> No
     assert "\n".join(part.source for part in parts) == message
     if words not in HOSTILE and "never" not in words:
         assert [part.name for part in parts if part.name] == ["data", "a.md", "table"]
-    shown = said(message)
-    text = re.sub(r"<[^>]*>", "", re.sub(r"<summary>.*?</summary>", "", shown))
-    assert html.unescape(text) == message
+    shown = re.sub(
+        r'<details class="ab-file" data-source="([^"]*)">.*?</details>', r"\1", said(message), flags=re.DOTALL
+    )
+    assert html.unescape(re.sub(r"<[^>]*>", "", shown)) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        (attachment(pd.DataFrame({"a|": ['x, "y"\nz', None]}), "t"), [["a|"], ['x, "y"\nz'], [""]]),
+        (attachment(pd.DataFrame({"a|": ["x\\", None]}), "t", format="markdown"), [["a|"], ["x\\"], [""]]),
+        (attachment("a,b\r\n1\r=SUM(A1),2,3\n<i>", "t.csv"), [["a", "b"], ["1"], ["=SUM(A1)", "2", "3"], ["<i>"]]),
+        (attachment("n\n" + "7\n" * 9_000, "t.csv"), [["n"], *[["7"]] * 100]),
+    ],
+)
+def test_an_attached_table_is_shown_as_a_table(text: str, cells: list[list[str]]) -> None:
+    [part] = parts_of(text)
+    page = file_html(part)
+    rows = [
+        re.findall(r"<t[hd]>(.*?)</t[hd]>", row, re.DOTALL) for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    ]
+    assert [[html.unescape(cell) for cell in row] for row in rows] == cells
+    assert ("<p>8,900 more rows</p>" in page) == (len(cells) > 100)
+
+
+def test_what_is_no_table_is_shown_as_it_is() -> None:
+    for text in ("x,y", f'**a** (1 row)\n\n```csv\n"{"x" * 200_000}\n```'):
+        assert "<table" not in said(attachment(text, "a.txt") if len(text) < 9 else text)
 
 
 def test_many_blocks_that_never_end_are_read_once() -> None:

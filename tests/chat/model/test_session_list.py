@@ -137,6 +137,22 @@ async def test_other_sessions_of_the_workspace_are_offered_too() -> None:
         assert await find(Listed(error)) == []
 
 
+async def test_the_readers_own_are_listed_by_their_last_message_whoever_else_fills_the_list() -> None:
+    desk = {"initiator": {"id": "k9", "name": "desk"}}
+    theirs = [Record(id=f"o{n}", name="Theirs", updated_at="2026-03-09T10:00:00Z", **desk) for n in range(90)]
+    times = {"old": ("01", "04"), "new": ("03", "03"), "none": ("02", None)}
+    mine = [
+        Record(id=id, name=id, created_at=f"2026-03-{begun}T10:00:00Z", updated_at=last and f"2026-03-{last}T10:00:00Z")
+        for id, (begun, last) in times.items()
+    ]
+    conversation, client = make_conversation(FakePlatform()), Listed(*theirs, *mine)
+    found = await find_sessions(conversation, client, {}, "", 20, others=False)
+    assert [entry.label for entry in found] == ["old · 4 Mar 10:00", "new · 3 Mar 10:00", "none · 2 Mar 10:00"]
+    assert await find_sessions(conversation, client, {}, "theirs", 20, others=False) == []
+    found = await find_sessions(conversation, client, {}, "", 20)
+    assert [entry.initiator for entry in found] == [*["desk"] * 20, "", "", ""]
+
+
 async def test_runs_of_labs_and_newer_sessions_do_not_hide_older_ones(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -353,7 +353,7 @@ class Compare(ChatWidget):
 
     # Earlier comparisons, and files
 
-    def _find(self, search: str) -> dict[str, Any]:
+    def _find(self, search: str, others: bool) -> dict[str, Any]:
         found = self.comparison.find_earlier(search)
         self._earlier = {entry.session_id: ids for entry, ids in found}
         return {"entries": entries_of(entry for entry, _ in found), "more": False}

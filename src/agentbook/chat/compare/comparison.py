@@ -214,7 +214,7 @@ class Comparison:
         known = {ids[0]: ids for ids in (*self._left, current)}
         entries = self.conversations[0].find_sessions(search, limit=0)
         found = [(entry, known[entry.session_id]) for entry in entries if entry.session_id in known]
-        return [(replace(entry, is_current=ids == current), ids) for entry, ids in found]
+        return [(replace(entry, is_current=ids == current, compared=False), ids) for entry, ids in found]
 
     async def open(self, session_ids: SessionIds) -> None:
         """Continue a comparison that was left; without sessions, begin a new one."""

@@ -25,7 +25,7 @@ from ..html import message_html
 from ..html.style import live_css
 from ..model.exchange import Exchange
 from ..widgets.chat_widget import KEYS
-from ..widgets.page_log import OpenTurn, pictures_label
+from ..widgets.page_log import OpenTurn
 from ..widgets.page_view import PageState, PageView
 from .comparison import NONE, TIE, Choice, Comparison, Round
 from .text import choice_label, describe, empty_html, is_closed, names, placeholder, question, short, tally, verdict
@@ -94,7 +94,7 @@ class CompareDrawing:
             "finds": not closed,
             "exports": bool(comparison.rounds),
             "fresh": bool(comparison.rounds) and not closed,
-            "pictures": self._pictures_label(),
+            "pictures": self.images,
             "status": describe(comparison),
             "calm": message_html.is_calm(*describe(comparison)),
             "composer": {
@@ -104,10 +104,6 @@ class CompareDrawing:
                 "stop": STOP,
             },
         }
-
-    def _pictures_label(self) -> tuple[str, str] | None:
-        pictures = any(reply.pictures for reply in self._turns.values())
-        return pictures_label(self.images) if pictures else None
 
     def _arrange(self, state: PageState, rounds: Sequence[Round]) -> None:
         """Create missing replies, drop those that were retried, and set the order."""

@@ -5,11 +5,15 @@ A message is text, so an attachment is a part of it, as `model.attachments` writ
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from .sanitize import escape, visible
+
+MAX_ROWS = 100  # of an attached table, as a page shows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +28,15 @@ class Part:
         What stands between the fences; None for words.
     name, note : str
         Of an attachment.
+    kind : str
+        The language of the block; ``|`` for a table in Markdown.
     """
 
     source: str
     code: str | None = None
     name: str = ""
     note: str = ""
+    kind: str = ""
 
     @property
     def size(self) -> str:
@@ -37,6 +44,7 @@ class Part:
         return ", ".join(filter(None, (self.note, f"{len(self.code or ''):,} characters")))
 
 
+_CELL, _ESCAPED = re.compile(r"\|((?:[^|\\]|\\.)+)"), re.compile(r"\\([\\|])")  # of a table in Markdown
 _TITLE = re.compile(r"\*\*([^*\n]+)\*\*(?: \(([^\n]*)\))?")
 
 
@@ -62,8 +70,8 @@ def parts_of(message: str) -> list[Part]:
         if first > begin:
             parts.append(Part("\n".join(lines[begin:first])))
         name, note = (title[1], title[2] or "") if title else ("", "")
-        content = "\n".join(lines[end:stop]) if code is None else code
-        parts.append(Part("\n".join(lines[first:stop]), content, name, note))
+        content, kind = ("\n".join(lines[end:stop]), "|") if code is None else (code, lines[end].strip("` "))
+        parts.append(Part("\n".join(lines[first:stop]), content, name, note, kind))
         begin = end = stop
     return [*parts, Part("\n".join(lines[begin:]))] if begin < len(lines) else parts
 
@@ -87,29 +95,55 @@ def _block_at(lines: list[str], start: int) -> tuple[int, str | None]:
 def said(message: str) -> str:
     """A message as it was sent, with what is attached to it folded.
 
-    Without the summaries, its text is exactly the message: the page copies it.
+    With the sources of the attachments instead of those, its text is exactly the
+    message: the page copies it.
     """
-    html = "\n".join(map(_said, parts_of(visible(message))))
+    parts = parts_of(visible(message))
+    html = "\n".join(file_html(part, live=True) if part.name else escape(part.source) for part in parts)
     return f'<div class="ab-said" dir="auto">{html}</div>'
 
 
-def _said(part: Part) -> str:
-    source = escape(part.source)
-    return f'<details class="ab-file">{file_summary(part)}{source}</details>' if part.name else source
+def file_html(part: Part, *, live: bool = False) -> str:
+    """An attachment, folded: name, size, whether it is masked, and what it contains.
 
-
-def file_summary(part: Part) -> str:
-    """What remains of a folded attachment: name, size, and whether it is masked."""
+    For a live panel, it carries its source.
+    """
     words, _, masked = part.size.partition("masked: ")
     *what, size = masked.split(", ") if masked else [""]
-    badge = f' <span class="ab-badge" title="Masked: {escape(", ".join(what))}">masked</span>' if masked else ""
-    return f"<summary><bdi><strong>{escape(part.name)}</strong></bdi> {escape(words + size)}{badge}</summary>"
+    details = f"Masked: {escape(', '.join(what))}"
+    badge = f' <span class="ab-badge" title="{details}">masked</span>' if masked else ""
+    summary = f"<summary><bdi><strong>{escape(part.name)}</strong></bdi> {escape(words + size)}{badge}</summary>"
+    note = f'<div class="ab-masked">{details}</div>' if masked else ""
+    source = f' data-source="{escape(part.source)}"' if live else ""
+    return f'<details class="ab-file"{source}>{summary}{note}{_content(part)}</details>'
+
+
+def _content(part: Part) -> str:
+    """What is attached, a table as a table."""
+    lines = re.split(r"\r\n?|\n", part.code or "")
+    if part.kind == "csv":
+        with suppress(csv.Error):  # of a cell that nobody could read
+            return _table(list(csv.reader(f"{line}\n" for line in lines)))
+    if part.kind == "|":
+        rows = [[_ESCAPED.sub(r"\1", cell.strip()) for cell in _CELL.findall(line)] for line in lines]
+        return _table([row for n, row in enumerate(rows) if n != 1 or set("".join(row)) - set("-:")])
+    return f'<pre tabindex="0">{escape(part.code or "")}</pre>'
+
+
+def _table(rows: list[list[str]]) -> str:
+    """Rows of texts, the first of which are titles."""
+    more = f"<p>{len(rows) - MAX_ROWS - 1:,} more rows</p>" if len(rows) > MAX_ROWS + 1 else ""
+    html = "".join(
+        f"<tr>{''.join(f'<{tag}>{escape(text)}</{tag}>' for text in row)}</tr>"
+        for row, tag in zip(rows[: MAX_ROWS + 1], ["th", *["td"] * MAX_ROWS], strict=False)
+    )
+    return f'<div class="ab-md"><div class="ab-table" tabindex="0"><table>{html}</table></div>{more}</div>'
 
 
 def attached_html(attached: Mapping[int, str]) -> str:
     """What is attached to the message in the box, by number, to read and to remove."""
     return "".join(
-        f'<div class="ab-attached"><details class="ab-file">{file_summary(part)}<pre>{escape(source)}</pre></details>'
+        f'<div class="ab-attached">{file_html(part, live=True)}'
         f'<button type="button" class="ab-button ab-new" data-file="{number}" aria-label="Remove {escape(part.name)}">'
         "×</button></div>"
         for number, source in attached.items()

@@ -68,14 +68,6 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-
 
 # A key of `env`: whether the reader has allowed pictures to be fetched.
 IMAGES = "agentbook_images"
-# How pictures begin in the HTML of `render`, fetched or not. No text can imitate this,
-# because it would be escaped.
-_PICTURES = ('<img class="ab-img"', '<a class="ab-picture"')
-
-
-def has_pictures(html: str) -> bool:
-    """Whether HTML of `render` contains pictures, loaded or not."""
-    return any(start in html for start in _PICTURES)
 
 
 def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:

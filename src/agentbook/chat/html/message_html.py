@@ -31,10 +31,13 @@ COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
 INSERT = '<button type="button" class="ab-act ab-insert ab-as-{}">Insert below</button>'
 FRAME = '<button type="button" class="ab-act ab-insert ab-tabular">As DataFrame</button>'
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
+# Its words are in the style: they are no part of the text around it.
+PICTURES = '<button type="button" class="ab-act ab-load" aria-label="Load pictures"></button>'
 AGAIN = '<button type="button" class="ab-act ab-again">Ask again</button>'  # only in a panel that can start a session
 # A block of code with its language, and a table.
 _CODE = re.compile(r'<div class="ab-code">(?=(?:<div class="ab-lang"><em>([^<]*))?)')
 _TABLE = re.compile(r'<div class="ab-table">.*?</table></div>', re.DOTALL)
+_PICTURE = re.compile(r'<a class="ab-picture".*?</a>', re.DOTALL)
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
 _KINDS = {"api_key": "API key"}  # what people call a type
@@ -318,6 +321,7 @@ def _add_controls(html: str, *, live: bool) -> str:
     if live:
         html = _CODE.sub(_with_buttons, html)
         html = _TABLE.sub(rf'\g<0><div class="ab-acts">{FRAME}</div>', html)
+        html = _PICTURE.sub(rf"\g<0> {PICTURES}", html)
     return _SCROLLABLE.sub(r'<\1 tabindex="0">', html)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from ..._text import in_kernel, thought
 from ..model.exchange import Exchange
 from . import message_html
-from .attached import Part, file_summary, parts_of
+from .attached import Part, file_html, parts_of
 from .formulas import NOT_TYPESET
 from .sanitize import escape, visible
 from .style import static_style
@@ -235,8 +235,7 @@ def quotation(text: str) -> str:
 def _quoted(part: Part) -> str:
     if part.code is None:
         return "<br>".join(map(escape, part.source.split("\n")))
-    code = f"<pre>{escape(part.code)}</pre>"
-    return f'<details class="ab-file">{file_summary(part)}{code}</details>' if part.name else code
+    return file_html(part) if part.name else f"<pre>{escape(part.code)}</pre>"
 
 
 def saved_exchange(exchange: Exchange, agent_name: str, level: int = NOTEBOOK_LEVEL + 1) -> str:

@@ -359,8 +359,8 @@ class Conversation:
         """
         return self._listeners.add(listener)
 
-    def find_sessions(self, search: str = "", *, limit: int = MAX_RESULTS) -> list[SessionEntry]:
-        """The sessions that can be opened, latest first.
+    def find_sessions(self, search: str = "", *, limit: int = MAX_RESULTS, others: bool = True) -> list[SessionEntry]:
+        """The sessions that can be opened, that with the latest message first.
 
         Parameters
         ----------
@@ -369,17 +369,20 @@ class Conversation:
             shown and a store does not have, only the names or the first message is
             searched, and who takes part.
         limit : int
-            Maximum number of sessions that this panel has not shown. They come from the
-            platform's list of the workspace's sessions, if it offers one, without those
-            in which runs of labs on this computer asked.
+            Maximum number of sessions that this panel has not shown, of the reader's
+            and of those that others started. They come from the platform's list of the
+            workspace's sessions, if it offers one, without those in which runs of labs
+            on this computer asked. Of a comparison made here, one session is listed.
+        others : bool
+            Whether sessions that others started are among them.
 
         Returns
         -------
         list of SessionEntry
-            Each has the first words, the name that `rename` gave it, the time, and the
-            names of its agent and of who started it, where these are not the panel's
-            agent and the reader; and up to five of the turns that have the words, with
-            the text around them.
+            Each has the first words, the name that `rename` gave it, the times when it
+            began and of its last message, and the names of its agent and of who started
+            it, where these are not the panel's agent and the reader; and up to five of
+            the turns that have the words, with the text around them.
             ``panel.open_session(entry.session_id)`` opens one.
 
         Raises
@@ -394,7 +397,7 @@ class Conversation:
         Sessions that the platform does not list, or that cannot be read, are left out.
         The specification shows no such list ("Endpoints", gaps in this part).
         """
-        finding = find_sessions(self, self._client, self._openings, search, limit, self._store)
+        finding = find_sessions(self, self._client, self._openings, search, limit, self._store, others=others)
         return loop.run(finding, FIND_TIMEOUT_S, operation="panel.find_sessions")
 
     async def _read_welcome(self) -> None:

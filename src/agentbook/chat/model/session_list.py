@@ -83,6 +83,10 @@ class SessionEntry:
         The name that was given to it on this computer; empty without one.
     again : bool
         Whether it repeats a session, because a turn was asked again there.
+    last_at : datetime or None
+        When its last message came, as far as that is known (UTC).
+    compared : bool
+        Whether it stands for the sessions of a comparison.
     """
 
     session_id: str
@@ -94,6 +98,8 @@ class SessionEntry:
     hits: tuple[Hit, ...] = ()
     name: str = ""
     again: bool = False
+    last_at: datetime | None = None
+    compared: bool = False
 
     @property
     def label(self) -> str:
@@ -102,8 +108,9 @@ class SessionEntry:
 
     @property
     def facts(self) -> str:
-        """`who`, and whether it is asked again; empty if there is nothing to say."""
-        return " · ".join(filter(None, (self.who, "asked again" if self.again else "")))
+        """`who`, and what kind of session it is; empty if there is nothing to say."""
+        kinds = {"asked again": self.again, "comparison": self.compared}
+        return " · ".join(filter(None, (self.who, *(kind for kind, is_one in kinds.items() if is_one))))
 
     @property
     def who(self) -> str:
@@ -112,8 +119,9 @@ class SessionEntry:
 
     @property
     def time(self) -> str:
-        """When it began (UTC), in words; empty if that is not known."""
-        return f"{self.started_at.day} {self.started_at:%b %H:%M}" if self.started_at else ""
+        """When its last message came (UTC), in words; empty if that is not known."""
+        at = self.last_at or self.started_at
+        return f"{at.day} {at:%b %H:%M}" if at else ""
 
 
 Texts = tuple[str | None, datetime | None, str, str]  # of a turn: its message's id, its time, question and reply
@@ -142,8 +150,10 @@ async def find_sessions(
     search: str,
     limit: int,
     store: Store | None = None,
+    *,
+    others: bool = True,
 ) -> list[SessionEntry]:
-    """What `Conversation.find_sessions` returns.
+    """What `Conversation.find_sessions` returns; without `others`, only the reader's.
 
     `openings` are those that were read before; others are added to them.
     """
@@ -161,23 +171,31 @@ async def find_sessions(
             first = next((each for each in exchanges if each.prompt or each.text), None)
             opening = title(first.prompt or first.text) if first is not None else ""
             asked_at = first.turn.asked_at if first is not None else None
+            times = [each.turn.replied_at or each.turn.asked_at for each in exchanges]
             is_current, hits = session_id == conversation.session_id, _hits(_texts(exchanges), words)
-            opening = opening or _unnamed(session_id)
-            found.append(SessionEntry(session_id, opening, asked_at, is_current, *who, hits, name))
+            opening, last_at = opening or _unnamed(session_id), max(filter(None, times), default=None)
+            entry = SessionEntry(session_id, opening, asked_at, is_current, *who, hits, name, last_at=last_at)
+            found.append(entry)
     shown = await asyncio.to_thread(_tested) | conversation.sessions.keys()
     if store is not None and client is not None and words:
         rows = [row for row in await asyncio.to_thread(_stored, store, words) if row["session_id"] not in shown]
-        found += (await _stored_entries(conversation, client, openings, rows, words))[:limit]
+        stored = await _stored_entries(conversation, client, openings, rows, words)
+        found += [entry for entry in stored if others or not entry.initiator][:limit]
     if client is not None and conversation.workspace is not None:
         shown |= {entry.session_id for entry in found}
         with contextlib.suppress(AgentbookError, TimeoutError):
             async with asyncio.timeout(OTHERS_TIMEOUT_S):
                 taken = {compared.get(each or "", each) for each in shown}
                 search_by = matches if words else None
-                others = await _others(conversation, client, openings, compared, taken, limit, search_by)
-                found += [entry for entry in others if matches(entry.name, entry.title, entry.who)][:limit]
-    found = [replace(entry, again=entry.session_id in notes["repeats"]) for entry in found]
-    return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+                listed = await _others(conversation, client, openings, compared, taken, limit, search_by, others)
+                listed = [entry for entry in listed if matches(entry.name, entry.title, entry.who)]
+                for is_others in (False, True)[: 1 + others]:
+                    found += [entry for entry in listed if bool(entry.initiator) is is_others][:limit]
+    found = [
+        replace(entry, again=entry.session_id in notes["repeats"], compared=entry.session_id in compared)
+        for entry in found
+    ]
+    return sorted(found, key=lambda entry: entry.last_at or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
 async def last_session(
@@ -315,16 +333,20 @@ async def _others(
     compared: Mapping[str, str],
     taken: Set[str | None],
     limit: int,
-    matches: Callable[..., bool] | None = None,
+    matches: Callable[..., bool] | None,
+    others: bool,
 ) -> list[SessionEntry]:
-    """Other sessions of the workspace: the latest, and older ones whose names match.
+    """Sessions of the workspace: the latest, and older ones whose names match.
 
+    At most `limit` are the reader's, and, if `others` are wanted, as many are theirs.
     Of a comparison it is one, that with the panel's agent if there is one.
     """
-    own, records = await _own_agent(conversation), dict[str, Any]()
-    async for record in client.sessions.list(conversation.workspace, sort_by="-created_at", limit=MAX_LISTED):
-        if len(records) >= limit and matches is None:
+    own, kinds = await _own_agent(conversation), {False: dict[str, Any](), True: dict[str, Any]()}
+    wanted = list(kinds.values())[: 1 + others]
+    async for record in client.sessions.list(conversation.workspace, sort_by="-updated_at", limit=MAX_LISTED):
+        if matches is None and all(len(each) >= limit for each in wanted):
             break
+        records = kinds[conversation._participants.is_reader(initiator_of(record)) is False]
         names = str(record.get("name") or ""), conversation._names.get(ref(record), "")
         key = compared.get(ref(record), ref(record))
         is_first = key not in records or record.get("agent_id") == own.get("id")
@@ -336,7 +358,7 @@ async def _others(
         async with slots:
             return await _entry(conversation, client, openings, record, own)
 
-    return list(await asyncio.gather(*map(entry, records.values())))
+    return list(await asyncio.gather(*(entry(record) for records in wanted for record in records.values())))
 
 
 async def _entry(
@@ -344,7 +366,8 @@ async def _entry(
 ) -> SessionEntry:
     """A session by its record and, for what that does not say, by its first events."""
     participants, words = conversation._participants, str(record.get("name") or "")
-    facts, created_at = await participants.facts_of(record), record.get("created_at")
+    facts, times = await participants.facts_of(record), (record.get("created_at"), record.get("updated_at"))
+    started_at, updated_at = (parse_moment(each) if isinstance(each, str) else None for each in times)
     agent, initiator = facts.agent, facts.initiator
     is_named = initiator.get("name") or participants.is_reader(initiator)
     if not (words and name_of(agent) and is_named):
@@ -356,10 +379,11 @@ async def _entry(
     return SessionEntry(
         ref(record),
         title(words) or _unnamed(ref(record)),
-        parse_moment(created_at) if isinstance(created_at, str) else None,
+        started_at,
         agent=name_agent(agent, own),
         initiator=participants.name_initiator(initiator),
         name=conversation._names.get(ref(record), ""),
+        last_at=updated_at or started_at,
     )
 
 
@@ -400,6 +424,7 @@ async def _stored_entries(
     for session_id, (first, *later) in by_session.items():
         record = {
             "id": session_id, "name": first["name"], "created_at": f"{first['created_at'] or first['asked_at']:%FT%T%z}",
+            "updated_at": f"{[first, *later][-1]['asked_at']:%FT%T%z}",
             "agent": {"id": first["agent_id"], "name": first["agent"]},
             "initiator": {"id": first["initiator_id"], "name": first["initiator"]},
         }  # fmt: skip

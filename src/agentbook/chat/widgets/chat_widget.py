@@ -138,10 +138,10 @@ class ChatWidget(PageViewBox):
             case {"do": "shown", "page": str(page), "open": bool(is_open)}:
                 (self._pages.add if is_open else self._pages.discard)(page)
                 self._follow_after(0.0 if is_open else REST_S)
-            case {"do": "find", "search": str(search), "number": str(number)}:
-                self._answer_later("sessions", number, lambda: self._find(search))
-            case {"do": "rename", "session": str(session_id), "search": str(search), "number": str(number), **change}:
-                self._answer_later("sessions", number, lambda: self._renamed(session_id, change.get("name"), search))
+            case {"do": "find", "search": str(search), "number": str(number), **options}:
+                self._answer_later("sessions", number, lambda: self._find(search, options.get("others") is True))
+            case {"do": "rename", "session": str(session_id), "search": str(search), "number": str(number), **options}:
+                self._answer_later("sessions", number, lambda: self._renamed(session_id, search, options))
             case {"do": "export", "suffix": str(suffix), "number": str(number)}:
                 self._answer_later("file", number, lambda: self._exported(suffix))
             case {"do": "session", "session": str(session_id), **options} if session_id and not self._ended:
@@ -158,13 +158,14 @@ class ChatWidget(PageViewBox):
     def _conversations(self) -> Sequence[Conversation]:
         raise NotImplementedError
 
-    def _find(self, search: str) -> dict[str, Any]:
-        """The sessions that match, as a page lists them."""
-        raise NotImplementedError
-
-    def _renamed(self, session_id: str, name: Any, search: str) -> dict[str, Any]:
+    def _renamed(self, session_id: str, search: str, options: dict[str, Any]) -> dict[str, Any]:
+        name = options.get("name")
         self._rename(session_id, name if isinstance(name, str) else None)
-        return self._find(search)
+        return self._find(search, options.get("others") is True)
+
+    def _find(self, search: str, others: bool) -> dict[str, Any]:
+        """The sessions that match, as a page lists them; with those of others."""
+        raise NotImplementedError
 
     def _rename(self, session_id: str, name: str | None) -> None:
         """Name one of the sessions that `_find` returned; None forgets it."""

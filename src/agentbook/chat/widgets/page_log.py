@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..._text import thought
 from ..html import message_html
 from ..html.incremental import IncrementalMarkdown
-from ..html.markdown import has_pictures
 from ..html.sanitize import escape
 from ..model.alternative import Alternative
 from ..model.exchange import Exchange
@@ -40,7 +39,7 @@ class OpenTurn:
 
     def __init__(self, exchange: Exchange, id: str, *, images: bool, asks: bool = True, rates: bool = False) -> None:
         self.exchange, self.id, self.asks, self._rates = exchange, id, asks, rates
-        self.source = self.pictures = False
+        self.source = False
         self.load_pictures(images)
 
     @property
@@ -53,19 +52,14 @@ class OpenTurn:
         self._reply = IncrementalMarkdown(images=images)
         self._frozen: list[str] = []
         self._final: list[str] = []
-        self._final_pictures = False
 
     def _pieces(self) -> list[str]:
         """The reply in pieces; those that no longer change are prepared once."""
         reply = self._reply
         if reply.frozen is not self._frozen:  # it began, or started over
-            self._frozen, self._final, self._final_pictures = reply.frozen, [], False
-        added = message_html.with_controls(reply.frozen[len(self._final) :])
-        self._final += added
-        self._final_pictures = self._final_pictures or any(map(has_pictures, added))
-        rest = message_html.with_controls((*reply.recent, reply.last))
-        self.pictures = self._final_pictures or any(map(has_pictures, rest))
-        return self._final + rest
+            self._frozen, self._final = reply.frozen, []
+        self._final += message_html.with_controls(reply.frozen[len(self._final) :])
+        return self._final + message_html.with_controls((*reply.recent, reply.last))
 
     def draw(self, state: PageState, agent_name: str, can_retry: bool, can_start: bool = False) -> None:
         """Update the parts in the state."""
@@ -91,7 +85,7 @@ class _PastTurn:
 
     def __init__(self, exchange: Exchange, id: str, *, images: bool) -> None:
         self.exchange, self.id = exchange, id
-        self.source = self.pictures = False
+        self.source = False
         self._images = images
 
     def load_pictures(self, images: bool) -> None:
@@ -99,7 +93,6 @@ class _PastTurn:
 
     def draw(self, state: PageState, agent_name: str, can_retry: bool, can_start: bool = False) -> None:
         html = message_html.exchange_html(self.exchange, agent_name, live=True, images=self._images, source=self.source)
-        self.pictures = has_pictures(html)
         state.set_html(self.id, "whole", html)
 
 
@@ -151,11 +144,6 @@ class PageLog:
         """How many characters the next drawing of these exchanges renders again."""
         turns = (self._turns.get(exchange) for exchange in pending)
         return sum(turn.open_characters for turn in turns if turn is not None)
-
-    @property
-    def pictures(self) -> bool:
-        """Whether there are pictures in the log, loaded or not."""
-        return any(turn.pictures for turn in self._turns.values())
 
     def load_pictures(self, images: bool) -> None:
         """Fetch pictures, or stop; the next `draw` must include all exchanges."""
@@ -268,13 +256,3 @@ class PageLog:
         if ended and asks:
             return _PastTurn(exchange, id, images=self.images)
         return OpenTurn(exchange, id, images=self.images, asks=asks, rates=self._rates)
-
-
-def pictures_label(loaded: bool) -> tuple[str, str]:
-    """Label and tooltip of the switch that allows pictures to be fetched."""
-    if loaded:
-        return "Hide pictures", "Show pictures as links again"
-    return (
-        "Load pictures",
-        "Fetch them from the addresses in the replies; an address can reveal the conversation to its server",
-    )

@@ -27,9 +27,11 @@ From the kernel
 ``{"kind": "answer", "number": n, "accepted": true}``
     Whether message `n` of a view was taken; if not, it returns to its box.
 ``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, ...], ...]}``
-    The sessions that match. Each ends in who takes part, where that is not as one would
-    expect; its name on this computer; whether it can be forgotten here; and the turns
-    that match: ``[message, time, before, word, after]``. Times are in ISO 8601.
+    The sessions that match, with the time of the last message. Each ends in who takes
+    part, where that is not as one would expect; its name on this computer; whether it
+    can be forgotten here; the turns that match: ``[message, time, before, word,
+    after]``; and whether somebody else began it. Times are in ISO 8601. ``others``
+    says whether such sessions were looked for, where there can be any.
 ``{"kind": "opened", "number": n, "turn": "t1"}``
     A session was opened at this turn; empty if the turn is not in it.
 ``{"kind": "entries", "number": n, "entries": [[kind, name, words], ...], "more": 7}``
@@ -47,7 +49,7 @@ From the page
 ``{"do": "ask_new", "turn": "t1"}``, ``{"do": "good", "turn": "t1"}``, and ``bad``,
 ``{"do": "session", "session": id, "keep": false}``,
 ``{"do": "session", "session": id, "turn": message, "number": n}``,
-``{"do": "find", "search": "...", "number": n}``,
+``{"do": "find", "search": "...", "others": false, "number": n}``,
 ``{"do": "rename", "session": id, "name": "...", "search": "...", "number": n}``, which
 answers as ``find``, and forgets the session without a name,
 ``{"do": "export", "suffix": ".md", "number": n}``,
@@ -85,7 +87,7 @@ from ..model.session_list import SessionEntry
 from ..model.transcript import Transcript
 from ..model.user_errors import UserError
 from .chat_widget import KEYS
-from .page_log import PageLog, pictures_label
+from .page_log import PageLog
 from .page_view import PageState, PageView
 
 _HINT = '<p class="ab-hint">Type @ to attach a table, a file or a cell.</p>'
@@ -195,7 +197,7 @@ class PanelDrawing:
             "collects": self._collects,
             "again": conversation._can_start,
             "fresh": conversation._can_start and bool(session or conversation.exchanges),
-            "pictures": pictures_label(self.log.images) if self.log.pictures else None,
+            "pictures": self.log.images,
             "box": self._box,
             "playback": self.playback,
             "notice": _notice(conversation._notice or self.problem),

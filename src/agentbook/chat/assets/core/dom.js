@@ -79,15 +79,16 @@ export function htmlHolder(attributes) {
   return { root, draw };
 }
 
-/* A time as "today 14:05", "yesterday 9:10" or "3 Oct 08:15", where the reader is; empty if it is none. */
-export function when(iso) {
+/* A time as day and clock, where the reader is: "today" or "yesterday" or "3 Oct", and "14:05"; empty if it is none. */
+export function dayAndClock(iso) {
   const [at, now] = [new Date(iso), new Date()];
-  if (!iso || Number.isNaN(at.getTime())) return "";
+  if (!iso || Number.isNaN(at.getTime())) return [];
   const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(at).setHours(0, 0, 0, 0)) / 864e5);
   const year = at.getFullYear() === now.getFullYear() ? undefined : "numeric";
   const day = ["today", "yesterday"][days] ?? at.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
-  return `${day} ${at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
+  return [day, at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })];
 }
+export const when = (iso) => dayAndClock(iso).join(" ");
 
 /* Do something once the current state has been painted. */
 export function afterPaint(work) {

@@ -41,5 +41,14 @@ export function keepKeys(root, stop) {
   return shieldKeys(root, saves);
 }
 
+/* Let the arrows up and down move the focus among some elements; returns whether they did. */
+export function walkFocus(event, stops) {
+  const [step, at] = [{ ArrowDown: 1, ArrowUp: -1 }[event.key], stops.indexOf(event.target)];
+  if (!step || at < 0) return false;
+  stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
+  event.preventDefault();
+  return true;
+}
+
 /* Whether a key is part of an input method, where Enter and the arrows choose a word. */
 export const isComposing = (event) => event.isComposing || event.keyCode === 229;

@@ -3,7 +3,7 @@ import { afterPaint, element, set, write } from "../core/dom.js";
 import { bannerView, statusView } from "./status.js";
 import { composerView } from "./composer.js";
 import { drawerView } from "./drawer.js";
-import { filesView } from "./files.js";
+import { menuView } from "./files.js";
 import { headView } from "./head.js";
 import { keepKeys } from "../core/keys.js";
 import { logView } from "./log.js";
@@ -28,7 +28,7 @@ export function nameRegion(root, name) {
 
 /*
 `page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for
-`composerView`, and `exports` are the arguments of `filesView` after the first.
+`composerView`, and `exports` are the arguments of `menuView` after the first two.
 */
 export function chatFrame(page, { make, rows }, words, exports = []) {
   const { state, enter, leave, send, gone } = page;
@@ -41,7 +41,10 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       return number;
     },
     stop: () => send({ do: "stop" }),
-    pictures: () => send({ do: "pictures" }),
+    pictures() {
+      send({ do: "pictures" });
+      log.focus(); // the button that was pressed goes
+    },
     edit: (text) => composer.fill(text),
     attach: (name, text, size) => send({ do: "attach", name, text, size }),
     complete: (word) => ask({ do: "complete", word }),
@@ -60,21 +63,22 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       send({ do: "new" });
       composer.focus();
     },
-    openFiles: (by) => drawer.toggle("Export", files, by),
+    openMenu: (by) => drawer.toggle("More", menu, by),
     openSessions: (by) => drawer.toggle("Sessions", sessions, by),
   };
   const drawer = drawerView(() => composer.focus());
-  const files = filesView((suffix) => ask({ do: "export", suffix }), ...exports);
+  const hide = () => drawer.shut(true) && act.pictures();
+  const menu = menuView((suffix) => ask({ do: "export", suffix }), hide, ...exports);
   let opening = null; // the words of the turn at which a session is opened, and the number of the request
   const sessions = sessionsView(
-    (search) => ask({ do: "find", search }),
+    (search, others) => ask({ do: "find", search, others }),
     (session, turn, words) => {
       drawer.shut(false);
       if (!turn) return act.open(session, false);
       log.focus();
       return (opening = { words, number: ask({ do: "session", session, turn }) });
     },
-    (session, name, search) => ask({ do: "rename", session, name, search }),
+    (session, name, search, others) => ask({ do: "rename", session, name, search, others }),
   );
   const head = headView(state, act);
   const log = logView(state, act, make, rows);
@@ -115,6 +119,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       status.draw(fields.status, fields.calm, gone(), state.silent);
       composer.draw(fields, isGone, state.silent);
       head.draw(isGone);
+      menu.draw(fields);
       if (isGone) drawer.shut(false);
       root.classList.toggle("ab-asks", Boolean(fields.again) && !isGone);
       drawFields(fields, isGone);
@@ -125,7 +130,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       ...composer.answers,
       sessions: sessions.answered,
       opened: ({ number, turn }) => number === opening?.number && log.show(turn, opening.words),
-      file: files.answered,
+      file: menu.answered,
       ...answers,
     };
     const answered = (message) => (Object.hasOwn(taken, message.kind) ? taken[message.kind](message) : undefined);

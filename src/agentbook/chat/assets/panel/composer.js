@@ -2,6 +2,7 @@
 import { afterPaint, button, element, htmlHolder, set, write } from "../core/dom.js";
 import { isComposing } from "../core/keys.js";
 import { mentionsView } from "./mentions.js";
+import { sourcesIn } from "./messages.js";
 
 const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
 const PASTED = 4000; // characters of a pasted text that becomes an attachment
@@ -86,8 +87,8 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   }
   const after = (text) => (box.value.trim() && text ? `${text}\n\n${box.value}` : text || box.value);
   function keep() {
-    const sources = [...files.root.querySelectorAll(".ab-attached pre")].map((each) => each.textContent);
-    store((storage, key) => storage.setItem(key, JSON.stringify([after(waiting?.text), seen, page.id, sources])));
+    const kept = [after(waiting?.text), seen, page.id, sourcesIn(files.root)];
+    store((storage, key) => storage.setItem(key, JSON.stringify(kept)));
   }
   /* Put into a new view what was kept; what was attached to the panel of an earlier run is attached to this one. */
   function restore() {

@@ -4,7 +4,8 @@ import { button, element, set, write } from "../core/dom.js";
 /* `back` takes the focus if no button opened the drawer. */
 export function drawerView(back) {
   const title = element("span");
-  const close = button({ class: "ab-button ab-new", title: "Close (Esc)", onclick: () => shut(true) }, "Close");
+  const look = { class: "ab-button ab-icon ab-close", title: "Close (Esc)" };
+  const close = button({ ...look, onclick: () => shut(true) }, "Close");
   const body = element("div");
   const root = element(
     "div",

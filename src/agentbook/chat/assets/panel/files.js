@@ -1,26 +1,32 @@
-/* A conversation as a file that the browser saves. */
+/* The menu of the head: the conversation as a file that the browser saves, and what is seldom needed. */
 import { button, element, write } from "../core/dom.js";
+import { walkFocus } from "../core/keys.js";
 
 const FORMS = [
-  [".md", "Markdown", "The messages as Markdown"],
-  [".html", "Web page", "One page without scripts, to read and to print"],
-  [".json", "JSON", "With all events, to be read again by "],
-  [".ipynb", "Notebook", "A notebook with a cell for each message"],
+  [".md", "Export as Markdown", "The messages as Markdown"],
+  [".html", "Export as a web page", "One page without scripts, to read and to print"],
+  [".json", "Export as JSON", "With all events, to be read again by "],
+  [".ipynb", "Export as a notebook", "A notebook with a cell for each message"],
 ];
 const URL_LIFETIME_MS = 60_000; // until a saved file's text is released
 
 /*
-`ask` asks the kernel for a file and returns the number of the request. `reader` is the class that reads a file
-back, and `suffixes` are those of the forms to choose from.
+`ask` asks the kernel for a file and returns the number of the request; `hide` hides pictures. `reader` is the class
+that reads a file back, and `suffixes` are those of the forms to choose from.
 */
-export function filesView(ask, reader = "ab.Conversation", suffixes = FORMS.map(([suffix]) => suffix)) {
+export function menuView(ask, hide, reader = "ab.Conversation", suffixes = FORMS.map(([suffix]) => suffix)) {
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   let number = null;
-  const buttons = FORMS.filter(([suffix]) => suffixes.includes(suffix)).map(([suffix, name, words]) => {
+  const item = (attributes, text) => button({ class: "ab-entry", ...attributes }, text);
+  const forms = FORMS.filter(([suffix]) => suffixes.includes(suffix)).map(([suffix, name, words]) => {
     const title = words.endsWith(" ") ? `${words}${reader}.from_json` : words;
-    return button({ class: "ab-button ab-new", title, "data-suffix": suffix, onclick: () => press(suffix) }, name);
+    return item({ title, "data-suffix": suffix, onclick: () => press(suffix) }, name);
   });
-  const root = element("div", {}, element("div", { class: "ab-drawer-row" }, ...buttons), note);
+  const pictures = item({ title: "Show pictures as links again", onclick: hide }, "Hide pictures");
+  const items = [...forms, pictures];
+  const root = element("div", { class: "ab-menu" }, ...items, note);
+  const shown = () => items.filter((each) => !each.hidden);
+  root.addEventListener("keydown", (event) => walkFocus(event, shown()));
 
   function press(suffix) {
     number = ask(suffix);
@@ -39,12 +45,17 @@ export function filesView(ask, reader = "ab.Conversation", suffixes = FORMS.map(
     write(note, `The browser saves ${name}.`);
   }
 
-  function begin() {
-    write(note, "");
-    buttons[0].focus({ preventScroll: true });
+  function draw(fields) {
+    for (const each of forms) each.hidden = !fields.exports;
+    pictures.hidden = !fields.pictures;
   }
 
-  return { root, begin, answered };
+  function begin() {
+    write(note, "");
+    shown()[0].focus({ preventScroll: true });
+  }
+
+  return { root, begin, answered, draw };
 }
 
 function save(name, type, text) {

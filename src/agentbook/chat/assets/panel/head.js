@@ -2,15 +2,13 @@
 import { button, when } from "../core/dom.js";
 import { drawerButton } from "./drawer.js";
 import { headBar } from "../core/head.js";
-import { picturesButton } from "./status.js";
 
 /* The first words of the session, who takes part, what it used, and its time. */
 export const sessionWords = ({ session }) =>
   Array.isArray(session?.[0]) ? [...session[0].map(String), when(session[2])].filter(Boolean) : [];
 
 export function headView(state, act) {
-  const pictures = picturesButton(act);
-  const files = drawerButton("ab-export", "Export", "Save the conversation as a file", () => act.openFiles(files));
+  const more = drawerButton("ab-more", "More", "Export the conversation, and more", () => act.openMenu(more));
   const sessions = drawerButton("ab-find", "Sessions", "Return to an earlier session", () =>
     act.openSessions(sessions),
   );
@@ -23,13 +21,12 @@ export function headView(state, act) {
     },
     "New session",
   );
-  const bar = headBar(pictures.root, files, sessions, fresh);
+  const bar = headBar(fresh, sessions, more);
 
   function draw(gone) {
     const { fields } = state;
     bar.draw(String(fields.name ?? ""), sessionWords(fields), fields.session?.[1] ?? null);
-    pictures.draw(fields.pictures, gone);
-    files.hidden = !fields.exports || gone;
+    more.hidden = !(fields.exports || fields.pictures) || gone;
     sessions.hidden = !fields.finds || gone;
     fresh.hidden = !fields.fresh || gone;
   }

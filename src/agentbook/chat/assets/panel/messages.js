@@ -6,10 +6,13 @@ import { copyFor, element, says, setHtml, when, write } from "../core/dom.js";
 import { frameCode } from "./frame.js";
 import { notebook } from "../core/notebook.js";
 
-/* A message as it was sent, without the headings of what is attached. */
+/* What is attached, as it was sent. */
+export const sourcesIn = (root) => [...root.querySelectorAll(".ab-file")].map((file) => file.dataset.source);
+
+/* A message as it was sent, with what is attached. */
 export function messageIn(said) {
   const copied = said.cloneNode(true);
-  for (const summary of copied.querySelectorAll("summary")) summary.remove();
+  for (const file of copied.querySelectorAll(".ab-file")) file.replaceWith(file.dataset.source);
   return copied.textContent;
 }
 
@@ -24,11 +27,8 @@ function sourceOf(button) {
 /* Put a message back into the box, and what was attached to it below. */
 function edit(question, act) {
   const said = question.querySelector(".ab-said").cloneNode(true);
-  for (const file of said.querySelectorAll("details.ab-file")) {
-    file.querySelector("summary").remove();
-    act.attachAgain(file.textContent);
-    file.remove();
-  }
+  sourcesIn(said).forEach(act.attachAgain);
+  for (const file of said.querySelectorAll(".ab-file")) file.remove();
   act.edit(said.textContent.trim());
 }
 
@@ -48,7 +48,8 @@ function tableCode(button, htmlOf) {
   setHtml(source, htmlOf(turn.getAttribute("data-turn")));
   let [name, n] = ["table", 1];
   while (notebook()?.has?.(button, name)) name = `table_${(n += 1)}`;
-  return frameCode(source.querySelectorAll(".ab-table > table")[place], name);
+  const acts = source.querySelectorAll(".ab-tabular")[place].parentElement;
+  return frameCode(acts.previousElementSibling.querySelector("table"), name);
 }
 
 function explain(event) {
@@ -60,6 +61,8 @@ function explain(event) {
   if (button.matches(".ab-copy")) button.title = `Copy this ${kind}`;
   else if (button.matches(".ab-tabular")) button.title = "Insert a cell below that builds this table; nothing is run";
   else if (button.matches(".ab-insert")) button.title = "Insert as a new cell below this one; nothing is run";
+  else if (button.matches(".ab-load"))
+    button.title = "Fetch pictures from the addresses in replies; an address can reveal the conversation to its server";
   else if (button.matches(".ab-again")) button.title = "Get another reply beside this one, in a new session";
   else button.title = "Edit and send as a new message; the platform cannot change a sent message";
 }
@@ -74,6 +77,7 @@ export function listenToMessages(root, act, htmlOf) {
     if (button.matches(".ab-copy")) copyFor(button, sourceOf(button));
     else if (button.matches(".ab-insert")) insert(button, htmlOf);
     else if (button.matches(".ab-again")) act.again(button.closest("[data-turn]").getAttribute("data-turn"));
+    else if (button.matches(".ab-load")) act.pictures();
     else if (button.matches(".ab-edit")) edit(button.closest(".ab-me"), act);
     else if (button.matches(".ab-continue")) act.open(button.getAttribute("data-session"), true);
     else if (button.matches(".ab-start")) act.edit(button.getAttribute("data-text") ?? button.textContent);

@@ -1,6 +1,9 @@
-/* The sessions to choose from, by their names or first words, who takes part and time, with a search that shows where words are. */
-import { button, element, when, write } from "../core/dom.js";
-import { isComposing } from "../core/keys.js";
+/*
+The sessions to choose from, by the day of their last message: their names or first words and who takes part, with a
+search that shows where words are.
+*/
+import { button, dayAndClock, element, when, write } from "../core/dom.js";
+import { isComposing, walkFocus } from "../core/keys.js";
 
 const TYPING_MS = 300; // delay after a key before the kernel is asked
 
@@ -17,16 +20,18 @@ export function sessionsView(find, choose, rename) {
     placeholder: "Find by words",
     "aria-label": "Find a session",
   });
-  const list = element("ul");
+  const others = element("input", { type: "checkbox", onchange: () => ask() });
+  const choice = element("label", { class: "ab-others", hidden: "" }, others, "Sessions of others, too");
+  const list = element("div");
   const note = element("div", { class: "ab-drawer-note", role: "status" });
-  const root = element("div", {}, search, list, note);
+  const root = element("div", {}, search, choice, list, note);
   let [number, timer] = [null, 0];
   let waits = false; // Enter was pressed before the kernel answered
   let editing = null; // the session whose name is edited, its line, and what is shown instead
 
   function ask() {
     clearTimeout(timer);
-    [number, timer] = [find(search.value), 0];
+    [number, timer] = [find(search.value, others.checked), 0];
     write(note, number === null ? "The kernel is not running." : list.childElementCount ? "" : "Reading the sessions…");
   }
 
@@ -48,7 +53,7 @@ export function sessionsView(find, choose, rename) {
     const naming = { type: "text", dir: "auto", maxlength: 120, placeholder: title, title: words };
     const box = element("input", { ...naming, "aria-label": `Name of ${title}` });
     function change(to) {
-      number = rename(id, to, search.value);
+      number = rename(id, to, search.value, others.checked);
       if (number === null) write(note, "The kernel is not running.");
     }
     const act = (label, onclick, hidden = null) => button({ class: "ab-button ab-new", onclick, hidden }, label);
@@ -82,13 +87,28 @@ export function sessionsView(find, choose, rename) {
       { class: "ab-entry", "aria-current": isCurrent === true ? "true" : null, onclick: () => choose(id) },
       element("span", { class: "ab-entry-title", dir: "auto" }, shown),
       element("bdi", { class: "ab-entry-who", hidden: who ? null : "" }, String(who ?? "")),
-      element("span", { class: "ab-entry-time" }, when(at)),
+      element("span", { class: "ab-entry-time", title: when(at) }, dayAndClock(at)[1] ?? ""),
     );
     const does = isKept ? "Rename or forget" : "Rename";
     const naming = button({ class: "ab-act", title: does, "aria-label": `${does}: ${shown}` }, "Rename");
     const line = element("div", { class: "ab-entry-line" }, entry, naming);
     naming.addEventListener("click", () => edit(line, id, String(title ?? ""), String(name ?? ""), isKept));
     return element("li", {}, line, ...(Array.isArray(hits) ? hits : []).filter(isEntry).map((hit) => found(id, hit)));
+  }
+
+  /* One list for each day, and those of others after the reader's own. */
+  function grouped(entries) {
+    const groups = [];
+    for (const entry of entries) {
+      const day = dayAndClock(entry[2])[0] ?? "unknown day";
+      const name = `${day[0].toUpperCase()}${day.slice(1)}${entry[8] === true ? " · others" : ""}`;
+      if (groups.at(-1)?.name !== name) groups.push({ name, items: element("ul", { "aria-label": name }) });
+      groups.at(-1).items.append(item(entry));
+    }
+    return groups.flatMap(({ name, items }) => [
+      element("div", { class: "ab-day", "aria-hidden": "true" }, name),
+      items,
+    ]);
   }
 
   function answered(message) {
@@ -102,8 +122,9 @@ export function sessionsView(find, choose, rename) {
     const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
     const [isWithin, changed] = [list.matches(":focus-within"), editing?.id];
     editing = null;
-    list.replaceChildren(...entries.map(item));
-    const row = list.children[entries.findIndex(([id]) => id === changed)];
+    choice.hidden = typeof message.others !== "boolean";
+    list.replaceChildren(...grouped(entries));
+    const row = list.querySelectorAll("li")[entries.findIndex(([id]) => id === changed)];
     if (isWithin) (row?.querySelector("button") ?? search).focus();
     const some = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
     const count = message.more === true ? `The latest ${some}; search for older ones.` : some;
@@ -123,20 +144,12 @@ export function sessionsView(find, choose, rename) {
     timer = setTimeout(ask, TYPING_MS);
   });
   root.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) {
-      if (event.key !== "Enter" || event.target !== search) return;
-      event.preventDefault(); // the box gets the focus, and would get the new line
-      if (timer) ask();
-      waits = number !== null; // the list is that of other words
-      if (!waits) openFirst();
-      return;
-    }
-    const stops = [search, ...list.querySelectorAll(".ab-entry")];
-    const at = stops.indexOf(event.target);
-    if (at < 0) return;
-    stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
-    event.preventDefault();
+    walkFocus(event, [search, ...list.querySelectorAll(".ab-entry")]);
+    if (event.key !== "Enter" || event.target !== search) return;
+    event.preventDefault(); // the box gets the focus, and would get the new line
+    if (timer) ask();
+    waits = number !== null; // the list is that of other words
+    if (!waits) openFirst();
   });
 
   /* Start over, with all sessions, and the focus in the search box. */

@@ -1,5 +1,5 @@
-/* The status in one line, the banner for a kernel that is gone, and the switch of pictures. */
-import { button, element, set, write } from "../core/dom.js";
+/* The status in one line, and the banner for a kernel that is gone. */
+import { element, write } from "../core/dom.js";
 
 const GONE = ["Not connected to a kernel.", false];
 const SILENT = ["The kernel does not respond: it is busy, or the connection is lost. What you send will wait.", false];
@@ -34,16 +34,6 @@ export function bannerView() {
   function draw(gone) {
     write(root, gone);
     root.hidden = !gone;
-  }
-  return { root, draw };
-}
-
-export function picturesButton(act) {
-  const root = button({ class: "ab-button ab-icon ab-pictures", hidden: "", onclick: () => act.pictures() });
-  function draw(label, gone) {
-    root.hidden = !label || gone;
-    write(root, String(label?.[0] ?? ""));
-    set(root, "title", label?.[1] ?? null);
   }
   return { root, draw };
 }
