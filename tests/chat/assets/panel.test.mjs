@@ -122,46 +122,6 @@ function using(work, ...options) {
 }
 
 test(
-  "two views of a snapshot show the same, and patches reach both",
-  using(
-    (panel) => {
-      const second = panel.show();
-      const ops = [
-        ["turns", 1, 0, ["t2"]],
-        ["html", "t2", "question", 0, 0, asked("And now?")],
-        ["data", "t2", "pending", true],
-        ["body", "t2", 0, 0, "<p>Well</p>"],
-        ["field", "status", ["guide is answering…", true]],
-      ];
-      panel.receive({ version: 2, ops });
-      for (const root of [panel.root, second]) {
-        const replies = [...root.querySelectorAll(".ab-agent-body")].map((each) => each.textContent);
-        assert.deepEqual(replies, ["Hello", "Well"]);
-        assert.equal(root.querySelector(".ab-statusline").textContent, "guide is answering…");
-        assert.ok(root.querySelector(".ab-statusline .ab-dot"));
-      }
-      assert.equal(panel.root.outerHTML, second.outerHTML);
-    },
-    snapshot(1, [["t1", turn("Hi", "<p>Hello</p>")]]),
-  ),
-);
-
-test(
-  "a view that missed a patch asks once and shows the snapshot",
-  using((panel) => {
-    assert.deepEqual(panel.said("hello")[0].version, 1);
-    panel.receive({ kind: "welcome" });
-    panel.receive({ version: 3, ops: [] });
-    panel.receive({ version: 4, ops: [] });
-    assert.equal(panel.said("hello").length, 2);
-    panel.receive(snapshot(4, [["t1", turn("Hi", "<p>All of it</p>")]]));
-    assert.equal(panel.find(".ab-agent-body").textContent, "All of it");
-    panel.receive({ version: 5, ops: [["turns", 0, 1, []]] });
-    assert.equal(panel.find(".ab-inner").textContent, "No messages yet.");
-  }),
-);
-
-test(
   "what does not change in the page stays the same element",
   using(
     (panel) => {
@@ -264,23 +224,6 @@ test("while a reply is expected, silence is noticed though nobody does anything"
 });
 
 test(
-  "while a reply is pending Escape stops and Enter keeps the text",
-  using(
-    (panel) => {
-      panel.box.value = "next";
-      assert.equal(panel.press("Enter").defaultPrevented, true);
-      assert.deepEqual([panel.said("send").length, panel.box.value], [0, "next"]);
-      assert.equal(panel.press("Escape", {}, panel.find(".ab-log")).defaultPrevented, true);
-      assert.equal(panel.said("stop").length, 1);
-      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
-      assert.equal(panel.press("Escape").defaultPrevented, false);
-      assert.equal(panel.said("stop").length, 1);
-    },
-    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
-  ),
-);
-
-test(
   "Stop answers a press at once, and leaves the focus to the box when it goes",
   using(
     async (panel) => {
@@ -293,21 +236,6 @@ test(
       assert.deepEqual([stop.hidden, stop.textContent], [true, "Stop"]);
       assert.equal(document.activeElement, stop, "the end of the reply is painted first");
       await new Promise((painted) => panel.box.addEventListener("focus", painted));
-    },
-    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
-  ),
-);
-
-test(
-  "whoever has gone elsewhere since the press of Stop stays there",
-  using(
-    async (panel) => {
-      panel.find("button.ab-stop").click();
-      const log = panel.find(".ab-log");
-      log.focus();
-      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
-      await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
-      assert.equal(document.activeElement, log);
     },
     snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
   ),
@@ -573,22 +501,7 @@ test(
   ),
 );
 
-const CELL = "%%bash\nrm -rf ~\n\n# <script>alert(1)</script>";
 const INSERT = '<button type="button" class="ab-act ab-insert">Insert below</button>';
-const BLOCK = `<div class="ab-code"><span class="ab-acts">${COPY}${INSERT}</span><pre><code>${CELL.replaceAll("<", "&lt;")}\n</code></pre></div>`;
-
-test(
-  "a block of code becomes a cell of the notebook with its text",
-  using(
-    extended((panel, done) => {
-      assert.equal(panel.root.classList.contains("ab-inserts"), true);
-      panel.find(".ab-insert").click();
-      assert.deepEqual(done, [CELL]);
-      assert.equal(panel.find(".ab-insert").textContent, "Inserted");
-    }),
-    snapshot(1, [["t1", turn("Hi", BLOCK)]]),
-  ),
-);
 
 const cellsOf = (row) => row.map((cell) => `<td>${cell}</td>`).join("");
 const tableOf = (...rows) =>
@@ -624,64 +537,6 @@ test(
       assert.match(done[1], /"a": \[1\],/, "what the agent wrote, whatever the page made of it");
     }),
     snapshot(1, [["t1", turn("Hi", FIRST + RAGGED)]]),
-  ),
-);
-
-test(
-  "a failed cell that came from the panel is offered until it is attached, sent or mended",
-  using(
-    extended((panel) => {
-      const offer = panel.find(".ab-offer");
-      assert.equal(offer.hidden, true);
-      panel.tell("1 / 0");
-      assert.equal(offer.hidden, false);
-      assert.deepEqual(panel.said("attach"), [], "nothing is sent by itself");
-      panel.tell(undefined);
-      assert.equal(offer.hidden, true);
-      panel.tell("1 / 0");
-      offer.click();
-      assert.deepEqual(
-        panel.said("attach").map(({ text }) => text),
-        ["1 / 0"],
-      );
-      assert.equal(offer.hidden, true);
-    }),
-  ),
-);
-
-test(
-  "the list of @ has the cell below and the last error, and goes into folders",
-  using(
-    extended((panel) => {
-      const names = (word, entries = []) => {
-        write(panel, word);
-        panel.receive({ kind: "entries", number: panel.said("complete").at(-1).number, entries });
-        return options(panel).map((each) => each.querySelector("bdi").textContent);
-      };
-      assert.deepEqual(names("@be"), []);
-      window._JUPYTERLAB.agentbook.notebook.cellBelow = () => "y = 2";
-      window._JUPYTERLAB.agentbook.notebook.lastError = () => "1 / 0\n\n# Output:\nZeroDivisionError";
-      assert.deepEqual(names("@be"), ["the cell below"]);
-      assert.deepEqual(names("@error"), ["the last error"]);
-      options(panel)[0].click();
-      assert.match(panel.said("attach")[0].text, /ZeroDivisionError/);
-      assert.deepEqual(names("@da", [["folder", "data/", "folder"]]), ["data/"]);
-      options(panel)[0].click();
-      assert.deepEqual([panel.box.value, panel.said("complete").at(-1).word], ["@data/", "data/"]);
-      assert.equal(panel.said("mention").length, 0);
-    }),
-  ),
-);
-
-test(
-  "without the extension there is only Copy",
-  using(
-    (panel) => {
-      assert.equal(panel.root.classList.contains("ab-inserts"), false);
-      panel.find(".ab-insert").click();
-      assert.equal(panel.find(".ab-insert").textContent, "Not inserted");
-    },
-    snapshot(1, [["t1", turn("Hi", BLOCK)]]),
   ),
 );
 
@@ -756,20 +611,6 @@ test("a draft survives a reload, and what the kernel put into the box before it 
 });
 
 test(
-  "a message that is not taken returns to its box, and a note says why",
-  using((panel) => {
-    panel.box.value = "mine";
-    panel.press("Enter");
-    panel.receive({ kind: "answer", number: panel.said("send")[0].number, accepted: false });
-    assert.equal(panel.box.value, "mine");
-    assert.match(panel.find("[role=alert].ab-drawer-note").textContent, /another/);
-    panel.press("Enter");
-    panel.receive({ kind: "answer", number: panel.said("send")[1].number, accepted: true });
-    assert.equal(panel.find("[role=alert].ab-drawer-note").hidden, true);
-  }),
-);
-
-test(
   "the seconds in the status are seen, and not read aloud again and again",
   using((panel) => {
     const said = panel.find(".ab-status [role=status]");
@@ -787,88 +628,6 @@ test(
     });
     assert.equal(changes.takeRecords().length, 3);
   }),
-);
-
-test(
-  "Edit replaces a draft as typing does, so that it can be undone",
-  using(
-    (panel) => {
-      const inserted = [];
-      document.execCommand = (...command) => {
-        inserted.push([...command, panel.box.value.slice(panel.box.selectionStart, panel.box.selectionEnd)]);
-        return true;
-      };
-      panel.box.value = "a draft";
-      panel.find(".ab-edit").click();
-      delete document.execCommand;
-      assert.deepEqual(inserted, [["insertText", false, "Hi", "a draft"]]);
-    },
-    snapshot(1, [
-      [
-        "t1",
-        { html: { whole: '<div class="ab-me"><button class="ab-edit">Edit</button><p class="ab-said">Hi</p></div>' } },
-      ],
-    ]),
-  ),
-);
-
-test(
-  "no key reaches the notebook but the one that saves",
-  using((panel) => {
-    const leaked = [];
-    const listen = (event) => leaked.push(event.key);
-    document.addEventListener("keydown", listen);
-    for (const target of [panel.box, panel.find(".ab-log"), panel.find("button.ab-send")]) {
-      for (const key of ["a", "d", "Enter", "Escape", "ArrowDown"]) panel.press(key, {}, target);
-      panel.press("Enter", { shiftKey: true }, target);
-      panel.press("Enter", { ctrlKey: true }, target);
-      panel.press("s", { ctrlKey: true }, target);
-    }
-    document.removeEventListener("keydown", listen);
-    assert.deepEqual(leaked, ["s", "s", "s"]);
-    // Notebook 7 hears keys first, and asks the element whether it may take them.
-    const asks = [];
-    const ask = (event) => asks.push([event.key, event.target.hasAttribute("data-lm-suppress-shortcuts")]);
-    document.addEventListener("keydown", ask, true);
-    panel.press("a", {}, panel.find(".ab-log"));
-    panel.press("s", { ctrlKey: true }, panel.find(".ab-log"));
-    panel.press("a", {}, document.body);
-    document.removeEventListener("keydown", ask, true);
-    assert.deepEqual(asks, [
-      ["a", true],
-      ["s", false],
-      ["a", false],
-    ]);
-  }),
-);
-
-test(
-  "a restarted kernel leaves the text, one banner, and nothing to press in vain",
-  using(
-    (panel) => {
-      panel.box.value = "a draft";
-      panel.hear("comm_live_update");
-      const banner = panel.find("[role=alert]");
-      assert.match(banner.textContent, /restarted/);
-      assert.equal(banner.hidden, false);
-      assert.equal(panel.box.disabled, true);
-      assert.equal(panel.box.value, "a draft");
-      assert.equal(panel.find("button.ab-send").disabled, true);
-      assert.equal(panel.find("button.ab-stop").hidden, true);
-      assert.equal(panel.find(".ab-agent-body").textContent, "Hello");
-      assert.equal(panel.find(".ab-statusline .ab-dot"), null);
-      assert.ok(panel.root.classList.contains("ab-gone"));
-      panel.hear("comm_live_update");
-      assert.equal(panel.root.querySelectorAll("[role=alert]:not([hidden])").length, 1);
-      const sent = panel.sent.length;
-      panel.press("Escape");
-      assert.equal(panel.sent.length, sent);
-    },
-    snapshot(1, [["t1", turn("Hi", "<p>Hello</p>", true)]], {
-      status: ["guide is answering…", true],
-      composer: { ...FIELDS.composer, busy: true },
-    }),
-  ),
 );
 
 test("a kernel that was shut down is told by its own signal", () => {
@@ -890,32 +649,6 @@ test("a page without a kernel, or without a snapshot, draws nothing over the tra
   assert.equal(panel.said("hello")[0].version, -1);
   panel.close();
 });
-
-test(
-  "fields and labels are text, whatever they contain",
-  using(
-    (panel) => {
-      assert.equal(panel.root.querySelectorAll("img, script").length, 0);
-      assert.ok(panel.root.textContent.includes("<img src=x>"));
-    },
-    snapshot(
-      1,
-      [
-        [
-          "t1",
-          { ...turn("Hi", "<p>a</p>"), data: { pending: false, actions: [["retry", "<img src=x>", "<img src=x>"]] } },
-        ],
-      ],
-      {
-        name: "<img src=x>",
-        session: [["<img src=x>"], "<img src=x>"],
-        pictures: "<img src=x>",
-        status: ["<img src=x>", true],
-        composer: { busy: true, closed: false, placeholder: "<img src=x>", stop: "<img src=x>" },
-      },
-    ),
-  ),
-);
 
 test(
   "garbage in fields does not break the view",
@@ -991,32 +724,6 @@ test(
 );
 
 test(
-  "a message is copied and edited",
-  using(
-    async (panel) => {
-      panel.find(".ab-copy").click();
-      await new Promise((done) => setImmediate(done));
-      assert.equal(copied.at(-1), "Hi");
-      assert.equal(panel.find(".ab-copy").textContent, "Copied");
-      panel.find(".ab-edit").click();
-      assert.equal(panel.box.value, "Hi");
-      assert.equal(document.activeElement, panel.box);
-    },
-    snapshot(1, [
-      [
-        "t1",
-        {
-          ...turn("Hi", ""),
-          html: {
-            question: `<div class="ab-me">${COPY}<button class="ab-edit">Edit</button><p class="ab-said">Hi</p></div>`,
-          },
-        },
-      ],
-    ]),
-  ),
-);
-
-test(
   "a screen reader hears the end of a reply, and nothing of an old one",
   using(
     (panel) => {
@@ -1056,55 +763,6 @@ test("of what is read aloud no marks are heard, no code line by line, and nothin
   assert.deepEqual(spoken(), []);
   panel.close();
 });
-
-test(
-  "what can be done about a turn is said to the kernel, and a session is continued",
-  using(
-    (panel) => {
-      const buttons = [...panel.root.querySelectorAll(".ab-agent .ab-retry")];
-      assert.deepEqual(
-        buttons.map((each) => each.textContent),
-        ["Withdraw", "Ask in a new session"],
-      );
-      buttons[1].click();
-      assert.deepEqual(
-        panel.said("ask_new").map((message) => message.turn),
-        ["t1"],
-      );
-      assert.equal(document.activeElement, panel.box);
-      panel.receive({ version: 2, ops: [["data", "t1", "actions", []]] });
-      assert.equal(panel.find(".ab-agent .ab-retry"), null);
-      panel.receive({ version: 3, ops: [["turns", 0, 1, []]] });
-      assert.equal(panel.find(".ab-continue").textContent, `Continue: ${when(AT)}`);
-      panel.find(".ab-continue").click();
-      assert.deepEqual(
-        panel.said("session").map((message) => [message.session, message.keep]),
-        [["s9", true]],
-      );
-    },
-    snapshot(
-      1,
-      [
-        [
-          "t1",
-          {
-            ...turn("Hi", "<p>a</p>", true),
-            data: {
-              pending: true,
-              actions: [
-                ["retry", "Withdraw"],
-                ["ask_new", "Ask in a new session"],
-              ],
-            },
-          },
-        ],
-      ],
-      {
-        empty: `<button class="ab-start ab-continue" data-session="s9">Continue: <time datetime="${AT}">x</time></button>`,
-      },
-    ),
-  ),
-);
 
 test("the kernel knows whether the page shows the panel", () => {
   const panel = new Panel();
@@ -1153,138 +811,6 @@ test("a time is told in the reader's words", () => {
 });
 
 test(
-  "a session is found by its words and opened, by keyboard",
-  using((panel) => {
-    const opener = panel.find("button.ab-find");
-    opener.click();
-    assert.equal(opener.getAttribute("aria-expanded"), "true");
-    const search = panel.find(".ab-drawer input");
-    assert.equal(document.activeElement, search);
-    const [question] = panel.said("find");
-    assert.equal(question.search, "");
-    panel.receive({ kind: "sessions", number: "another's", entries: [] });
-    panel.receive({ kind: "sessions", number: question.number, entries: [...ENTRIES, null, [7]] });
-    const texts = () => [...panel.root.querySelectorAll(".ab-entry-title")].map((each) => each.textContent);
-    assert.deepEqual(texts(), ["What is a turn?", "<img src=x>"]);
-    assert.equal(panel.find(".ab-entry[aria-current]").textContent, `What is a turn?${when(AT).slice(-5)}`);
-    const who = [...panel.root.querySelectorAll(".ab-entry-who")];
-    assert.deepEqual(
-      who.map((each) => [each.textContent, each.hidden]),
-      [
-        ["", true],
-        ["echo · by <img>", false],
-      ],
-    );
-    assert.equal(panel.press("Enter", {}, search).defaultPrevented, true, "no new line for the box");
-    assert.deepEqual(panel.said("session").at(-1).session, "s2");
-    opener.click();
-    panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries: ENTRIES });
-    panel.press("ArrowDown", {}, search);
-    panel.press("ArrowDown", {}, document.activeElement);
-    assert.match(document.activeElement.textContent, /^<img/);
-    document.activeElement.click();
-    assert.deepEqual(
-      panel.said("session").map((message) => message.session),
-      ["s2", "s1"],
-    );
-    assert.equal(panel.find(".ab-drawer").hidden, true);
-    assert.equal(document.activeElement, panel.box);
-  }),
-);
-
-test(
-  "a hit is shown with its line, and opens the session at its turn",
-  using(
-    (panel) => {
-      const [root, turns] = [panel.root, () => [...panel.root.querySelectorAll(".ab-turn")]];
-      const find = () => {
-        root.querySelector("button.ab-find").click();
-        const search = panel.find(".ab-drawer input");
-        search.value = "turn";
-        const hits = [["m2", AT, "What is a ", "turn", "<b>?"], null, 7, [8]];
-        const entries = [
-          [...ENTRIES[0], "", "", false, hits],
-          [...ENTRIES[1], "", false, {}],
-        ];
-        panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries });
-        panel.press("Enter", {}, search);
-        return panel.said("session").at(-1);
-      };
-      const { session, turn: message, number } = find();
-      assert.deepEqual([session, message], ["s2", "m2"]);
-      assert.equal(document.activeElement, panel.find(".ab-log"), "no key reaches the notebook meanwhile");
-      panel.receive({ kind: "opened", number: "another's", turn: "t1" });
-      assert.equal(panel.find(".ab-turn[aria-current]"), null);
-      panel.receive({ kind: "opened", number, turn: "t2" });
-      assert.equal(document.activeElement, turns()[1]);
-      assert.equal(turns()[1].getAttribute("aria-label"), "Found: What is a turn<b>?");
-      panel.receive({ version: 2, ops: [["data", "t2", "pending", false]] });
-      assert.equal(panel.find(".ab-turn[aria-current]"), turns()[1], "though it was drawn again");
-      panel.receive({ kind: "opened", number: find().number, turn: "gone" });
-      assert.equal(panel.find(".ab-turn[aria-current]"), null);
-      root.querySelector("button.ab-find").click();
-      panel.receive({
-        kind: "sessions",
-        number: panel.said("find").at(-1).number,
-        entries: [[...ENTRIES[0], "", "", false, [["m2", AT, "What is a ", "turn", "<b>?"]]]],
-      });
-      assert.equal(panel.find(".ab-hit mark").textContent, "turn");
-      assert.equal(panel.find(".ab-hit .ab-entry-title").textContent, "What is a turn<b>?");
-    },
-    snapshot(1, [
-      ["t1", turn("Hi", "<p>a</p>")],
-      ["t2", turn("What is a turn?", "<p>b</p>")],
-    ]),
-  ),
-);
-
-test(
-  "a session is named, and forgotten where that does something, by keyboard",
-  using((panel) => {
-    const [focused, drawer] = [() => document.activeElement, panel.find(".ab-drawer")];
-    const answer = (what, ...entries) =>
-      panel.receive({ kind: "sessions", number: panel.said(what).at(-1).number, entries });
-    const rename = (n) => [...panel.root.querySelectorAll(".ab-entry-line .ab-act")][n].click();
-    const buttons = () => [...drawer.querySelectorAll(".ab-drawer-row button")].filter((each) => !each.hidden);
-    panel.find("button.ab-find").click();
-    panel.find(".ab-drawer input").value = "t";
-    answer("find", ...ENTRIES);
-    rename(1);
-    assert.deepEqual([focused().placeholder, focused().value], ["<img src=x>", ""]);
-    assert.deepEqual(
-      buttons().map((each) => each.textContent),
-      ["Save", "Cancel"],
-    );
-    panel.press("ArrowDown", {}, focused());
-    focused().value = "<b>Mine";
-    panel.press("Enter", { isComposing: true }, focused());
-    assert.deepEqual(panel.said("rename"), []);
-    panel.press("Enter", {}, focused());
-    const { session, name, search } = panel.said("rename")[0];
-    assert.deepEqual([session, name, search], ["s1", "<b>Mine", "t"]);
-    panel.receive({ kind: "sessions", number: panel.said("rename")[0].number, error: "The disk is full." });
-    assert.deepEqual(
-      [focused().value, drawer.querySelector(".ab-drawer-note[role]").textContent],
-      ["<b>Mine", "The disk is full."],
-    );
-    buttons()[0].click();
-    answer("rename", ENTRIES[0], [...ENTRIES[1], "<b>Mine", true]);
-    assert.match(focused().textContent, /^<b>Mineecho/);
-    rename(1);
-    panel.press("Escape", {}, focused());
-    assert.equal(focused().getAttribute("aria-label"), "Rename or forget: <b>Mine");
-    focused().click();
-    assert.match(focused().title, /stays on the platform/);
-    buttons()[1].click();
-    assert.equal(panel.said("rename").at(-1).name, null);
-    answer("rename", ENTRIES[0]);
-    assert.equal(focused(), panel.find(".ab-drawer input"), "the words of the search were in its name");
-    panel.press("Escape", {}, focused());
-    assert.equal(drawer.hidden, true);
-  }),
-);
-
-test(
   "Enter right after typing opens what is found, not what was listed before",
   using((panel) => {
     panel.find("button.ab-find").click();
@@ -1299,43 +825,6 @@ test(
     panel.receive({ kind: "sessions", number, entries: [ENTRIES[1]] });
     assert.equal(panel.said("session").at(-1).session, "s1");
   }),
-);
-
-const REPLAY = { playing: true, position: 3.5, duration: 15, speed: "1×", speeds: ["1×", "2×"] };
-
-test(
-  "a replay is paused, sought and played at another speed",
-  using(
-    (panel) => {
-      const [toggle, slider, speed] = ["button.ab-play", ".ab-playback input", ".ab-playback select"].map((each) =>
-        panel.find(each),
-      );
-      assert.equal(toggle.textContent, "Pause");
-      assert.equal(slider.value, "3.5");
-      assert.equal(panel.find(".ab-time").textContent, "3.5 of 15.0 s");
-      toggle.click();
-      assert.equal(panel.said("pause").length, 1);
-      slider.value = "12";
-      slider.dispatchEvent(new window.Event("input"));
-      panel.receive({ version: 2, ops: [["field", "playback", { ...REPLAY, playing: false, position: 4.5 }]] });
-      assert.equal(toggle.textContent, "Play");
-      assert.equal(slider.value, "12", "what a person moves stays in their hand");
-      slider.dispatchEvent(new window.Event("change"));
-      assert.deepEqual(
-        panel.said("seek").map((message) => message.position),
-        [12],
-      );
-      speed.value = "2×";
-      speed.dispatchEvent(new window.Event("change"));
-      assert.deepEqual(
-        panel.said("speed").map((message) => message.speed),
-        ["2×"],
-      );
-      panel.hear("comm_live_update");
-      assert.equal(panel.find(".ab-playback").hidden, true);
-    },
-    snapshot(1, [], { playback: REPLAY }),
-  ),
 );
 
 test(
