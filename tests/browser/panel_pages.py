@@ -13,28 +13,6 @@ from browser.panels import Panel
 from support.lab import Lab, Page
 
 
-def check_a_narrow_page(page: Page, panel: Panel) -> None:
-    panel.page.set_viewport_size({"width": 400, "height": 800})
-    panel.root.scroll_into_view_if_needed()
-    panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
-    expect(panel.button("Jump to the end")).to_be_visible()
-    page.screenshot("panel-narrow")
-    # Only code, tables and formulas scroll, each separately.
-    wide = """root => [root, ...root.querySelectorAll('*')]
-      .filter(each => each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX === 'auto'
-        && !each.matches('pre, .ab-table, .ab-math, .ab-math *')).map(each => each.className)"""
-    assert panel.root.evaluate(wide) == []
-    edge = panel.root.evaluate("root => root.getBoundingClientRect().right")
-    for part in (panel.box, panel.button("Send"), panel.button("New session")):
-        box = part.bounding_box()
-        assert box is not None
-        assert box["x"] + box["width"] <= edge
-    panel.button("Jump to the end").click()
-    expect(panel.button("Jump to the end")).to_be_hidden()
-    expect(panel.questions.last).to_be_in_viewport()
-    panel.page.set_viewport_size({"width": 1200, "height": 1000})
-
-
 def reload_with_a_running_kernel(page: Page) -> None:
     """The panel is back in both of its cells, with everything in it."""
     Panel(page, 6).box.fill("")

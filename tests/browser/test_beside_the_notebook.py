@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -68,3 +69,41 @@ def a_copy_shows_its_transcript(lab: Lab, page: Page) -> None:
     wide = "root => [...root.querySelectorAll('pre')].filter(each => each.scrollWidth > each.clientWidth + 1).length"
     assert copy.evaluate(wide) == 0, "lines of code are cut on paper"
     page.page.emulate_media(media="screen")
+
+
+BLOCKS = "```python\nx = 1\n```\n\n```python\ny = 2\n```"
+TABLE = "|a|b|\n|-|-|\n|=SUM(A1)|1|\n|short|\n" + "|x|7|\n" * 10_000
+PRESS = """n => { for (const panel of document.querySelectorAll('.jp-CodeCell .ab-inner'))
+  panel.querySelectorAll('.ab-code .ab-insert')[n].click(); }"""
+NOTEBOOK = "window.jupyterapp.shell.currentWidget.content"
+
+
+def test_panels_that_insert_at_once_keep_to_their_cells(lab: Lab, page: Page) -> None:
+    panels = [PANEL.format(name=name, agent="echo", height=160) for name in ("one", "two")]
+    ask = f"for each in (one, two): each.ask({BLOCKS!r}, timeout_s=60)"
+    write_notebook(lab.root / "at-once.ipynb", [CONNECT, *panels, ask, f"_ = one.ask({TABLE!r}, timeout_s=60)"])
+    page.open("at-once.ipynb")
+    page.run_all()
+    page.show_cell(1)
+
+    def sources() -> list[str]:
+        return [cell["source"] for cell in page.cells()][1:-2]
+
+    page.page.evaluate(PRESS, 0)
+    assert sources() == [panels[0], "x = 1", panels[1], "x = 1"]
+    page.page.evaluate(f"() => {{ {NOTEBOOK}.activeCellIndex = 2; }}")
+    page.command("notebook:delete-cell")
+    page.page.evaluate(PRESS, 1)
+    made = [panels[0], "y = 2", panels[1], "x = 1", "y = 2"]
+    assert sources() == made, "what was deleted is not below any more"
+    page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = true; }}")
+    page.page.evaluate(PRESS, 0)
+    expect(page.page.locator(".ab-insert").filter(has_text="Not inserted")).to_have_count(2)
+    assert sources() == made
+    page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = false; }}")
+    page.show_cell(1).get_by_role("button", name="As DataFrame").click()
+    frame: dict[str, Any] = {}
+    exec(sources()[2], frame)
+    assert (frame["table"].shape, frame["table"]["a"][0]) == ((10_002, 2), "=SUM(A1)")
+    assert frame["table"]["b"].isna().sum() == 1, "a short row"
+    assert page.errors == []

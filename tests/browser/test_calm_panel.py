@@ -29,6 +29,9 @@ def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None
     expect(start).to_contain_text("@")
     expect(panel.status).to_have_text("Ready.")
     expect(line).to_be_hidden()
+    panel.box.press_sequentially("@below")  # where there is nothing
+    expect(panel.root.locator(".ab-mentions")).to_contain_text("Nothing has this name.")
+    panel.box.fill("")
     log, shown, before = box_of(panel.log), box_of(start), box_of(panel.root)
     middle = shown["y"] + shown["height"] / 2
     assert abs(middle - (log["y"] + log["height"] / 2)) < 12, "what an empty log says stands in its middle"

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from browser.panel_pages import (
-    check_a_narrow_page,
     read_the_export,
     reload_with_a_running_kernel,
     reopen_with_all_sessions_and_formulas,
@@ -85,14 +84,12 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
 
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.set_theme(theme)
-        look_at_the_sessions(page, echo, theme)
         for name, panel in (("echo", echo), ("slow", slow), ("refused", lost), ("gone", gone)):
             panel.root.scroll_into_view_if_needed()
             page.screenshot(f"panel-{name}-{theme.split()[-1].lower()}")
             assert axe_violations(panel.root) == []
     assert page.errors == []
     check_that_no_key_reaches_the_notebook(page, echo)
-    check_a_narrow_page(page, echo)
     reload_with_a_running_kernel(page)
     restart_the_kernel(page)
     reopen_with_all_sessions_and_formulas(page)
@@ -159,15 +156,6 @@ def forget_the_session(page: Page, panel: Panel, words: str, name: str) -> None:
     expect(panel.button(f"Rename: {words}")).to_be_visible()
     expect(panel.root.locator(".ab-session")).to_contain_text(words)
     page.screenshot("panel-forgotten")
-
-
-def look_at_the_sessions(page: Page, panel: Panel, theme: str) -> None:
-    panel.root.scroll_into_view_if_needed()
-    panel.button("Sessions").click()
-    expect(panel.root.locator(".ab-entry[aria-current]")).to_be_visible()
-    page.screenshot(f"panel-sessions-{theme.split()[-1].lower()}")
-    assert axe_violations(panel.root) == []
-    panel.page.keyboard.press("Escape")
 
 
 def check_that_no_key_reaches_the_notebook(page: Page, panel: Panel) -> None:

@@ -83,7 +83,6 @@ def test_states_of_the_panel(lab: Lab, page: Page) -> None:
     read_a_turn_that_was_cut(page, Panel(page, 7))
     expect(Panel(page, 8).questions).to_contain_text("orders")
     withdraw_a_message_after_stop(page, Panel(page, 2))
-    look_in_other_ways(page, Panel(page, 1), Panel(page, 2))
     assert page.errors == []
     lose_the_kernel_amid_a_turn(lab, page, Panel(page, 2), kernel)
 
@@ -225,23 +224,6 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     expect(panel.box).to_have_value("Never mind.")
     expect(panel.questions).to_have_count(1)
     panel.box.fill("")
-
-
-def look_in_other_ways(page: Page, *panels: Panel) -> None:
-    """Zoomed to twice the size, which halves the width, and in the system's colours."""
-    page.page.set_viewport_size({"width": 600, "height": 700})
-    for number, panel in enumerate(panels):
-        panel.root.scroll_into_view_if_needed()
-        assert panel.root.evaluate(OVERFLOWING) == []
-        page.screenshot(f"panel-zoomed-{number}")
-    page.page.set_viewport_size({"width": 1200, "height": 1000})
-    page.page.emulate_media(forced_colors="active")
-    for number, panel in enumerate(panels):
-        panel.root.scroll_into_view_if_needed()
-        for part in (panel.questions.first, panel.button("Send")):
-            assert part.evaluate("part => getComputedStyle(part).borderTopStyle") == "solid"
-        page.screenshot(f"panel-forced-colours-{number}")
-    page.page.emulate_media(forced_colors="none")
 
 
 def lose_the_kernel_amid_a_turn(lab: Lab, page: Page, panel: Panel, kernel: int) -> None:

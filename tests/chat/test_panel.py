@@ -312,58 +312,6 @@ def test_an_unreachable_session_shows_a_notice_and_reconnects(
     assert page.notice == ""
 
 
-def test_listen_again_after_stop(platform: FakePlatform, panel: ChatPanel) -> None:
-    platform.answer = lambda platform, text: panel.stop()
-    panel.ask("Slow")
-    exchange = panel.conversation.exchanges[0]
-    page = PagePerson(panel)
-    assert page.turn(exchange)["data"]["actions"][0][1] == "Listen again"
-    page.retry(exchange)
-    eventually(panel, lambda: exchange.status == "waiting")
-    assert page.turn(exchange)["data"] == {"pending": True, "actions": []}
-    panel.stop()
-    eventually(panel, lambda: exchange.status == "stopped")
-    panel.resume()
-    eventually(panel, lambda: exchange.status == "waiting")
-    on_loop(lambda: platform.reply("There it is"))
-    eventually(panel, lambda: exchange.status == "answered")
-    assert "There it is" in shown(panel)
-    assert platform.requests.count("start") == 1
-    assert "send" not in platform.requests
-
-
-def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
-    page = PagePerson(panel)
-    assert (page.fresh, page.finds) == (False, True)
-    panel.ask("First words")
-    assert page.fresh
-    first = panel.session_id
-    page.press("new")
-    eventually(panel, lambda: panel.session_id is None)
-    assert "First words" not in shown(panel)
-    assert "No messages yet" in shown(panel)
-    assert page.session[0] == ["A new session"]
-
-    platform.next_session = OTHER
-    platform.events.clear()
-    panel.ask("Second words")
-    assert panel.sessions == [first, OTHER]
-    assert "First words" not in shown(panel)
-    assert page.session[0][0] == "Second words"
-    static = static_page(panel)
-    assert "<summary>Earlier session: First words</summary>" in static
-    assert static.index("First words") < static.index("Second words")
-
-    platform.events.clear()
-    page.say(do="session", session=first)
-    eventually(panel, lambda: panel.session_id == first and panel.conversation.connection == "live")
-    assert "First words" in shown(panel)
-    panel.new_session()
-    panel.open_session(OTHER)
-    assert "Second words" in shown(panel)
-    assert platform.requests.count("start") == 2
-
-
 def test_a_message_sent_while_switching_goes_to_the_next_session(platform: FakePlatform, panel: ChatPanel) -> None:
     panel.ask("First words")
     platform.next_session = OTHER

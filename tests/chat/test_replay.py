@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.player import Playback, Player, timeline
+from agentbook.chat.model.player import Playback, timeline
 from agentbook.chat.replay import Replay, replay
 from agentbook.chat.widgets.panel_view import describe
 from chat.fakes import SESSION, recorded
@@ -217,19 +217,3 @@ def test_the_controls_of_a_replay() -> None:
         with pytest.raises(ValueError, match="greater than 0"):
             panel.speed = speed
     panel.close()
-
-
-def test_the_position_follows_the_clock_and_the_speed() -> None:
-    now = [100.0]
-    player = Player(TIMED, speed=1.0, max_pause_s=5.0, clock=lambda: now[0])
-    now[0] += 2.0
-    assert player.playback.position_s == 2.0
-    player.set_speed(2.0)
-    now[0] += 3.0
-    assert player.playback.position_s == 8.0
-    player.pause()
-    now[0] += 3.0
-    assert player.playback == Playback(playing=False, position_s=8.0, duration_s=15.0, speed=2.0)
-    player.play()
-    now[0] += 60.0
-    assert player.playback.position_s == 15.0

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from agentbook.api.errors import StreamClosed
-from agentbook.chat.html.message_html import CUT_OFF, TRY_AGAIN, UNFINISHED, exchange_html
+from agentbook.chat.html.message_html import CUT_OFF, UNFINISHED, exchange_html
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.transcript import Transcript
 from chat.fakes import KEY, SESSION, FakePlatform
-from chat.panels import PagePerson, draw_now, eventually, make, on_loop, shown
 
 
 def streamed(platform: FakePlatform, conversation: Conversation) -> None:
@@ -41,31 +37,6 @@ def test_a_failed_turn_keeps_its_text_in_every_output() -> None:
     frame = conversation.to_pandas()
     assert frame["text"].to_list() == ["Why?", "Because **it"]
     assert frame["reason"].dropna().to_list() == ["Out of budget"]
-
-
-@pytest.mark.parametrize("end", ["failed", "lost"])
-def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
-    platform = FakePlatform()
-    panel = make(platform)
-    exchange = on_loop(lambda: panel.conversation.submit("Go on"))
-    eventually(panel, lambda: exchange.confirmed and panel.conversation.connection == "live")
-    on_loop(lambda: platform.write("Half a sentence", 0))
-    eventually(panel, lambda: exchange.status == "streaming")
-    gone = StreamClosed("sessions.stream: gone")
-    on_loop(lambda: platform.fail("Out of budget") if end == "failed" else platform.publish(gone))
-    eventually(panel, lambda: exchange.status == "failed")
-    draw_now(panel)
-    words = shown(panel)
-    assert "Half a sentence" in words
-    assert words.count(CUT_OFF) == words.count("Failed.") == 1
-    page = PagePerson(panel)
-    assert page.turn()["data"]["actions"][0][1] == TRY_AGAIN
-    # The reason stands below the text and nowhere else.
-    reason = "Out of budget" if end == "failed" else "connection to the session was lost"
-    assert str(page.snapshot).count(reason) == 1
-    row = panel.conversation.transcript.to_pandas().iloc[-1]
-    assert row["text"] == "Half a sentence"
-    assert reason in row["reason"]
 
 
 def test_a_draft_that_is_repeated_after_a_reconnect_never_gets_shorter() -> None:

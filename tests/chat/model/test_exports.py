@@ -14,12 +14,10 @@ import pytest
 from agentbook.api.errors import ServerError
 from agentbook.chat.html.message_html import INCOMPLETE
 from agentbook.chat.html.static_transcript import StaticTranscript
-from agentbook.chat.magics import ChatMagics
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.recording import read_events
 from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.replay import replay
-from agentbook.evaluation.experiment import Answer, Experiment
 from agentbook.events import loop
 from chat.fakes import KEY, OTHER, SESSION, FakePlatform, make_conversation, recorded, refused
 from chat.panels import make, on_loop, static_page
@@ -80,19 +78,6 @@ def test_the_saved_notebook_holds_an_old_session(old: FakePlatform, monkeypatch:
     assert [exchange.text for exchange in exchanges] == [f"Answer {number}." for number in range(TURNS)]
     assert static_page(panel).count("Answer ") == TURNS
     panel.close()
-
-
-def test_the_magic_shows_and_saves_an_old_session(old: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
-    from IPython.core.interactiveshell import InteractiveShell
-
-    saved: list[Any] = []
-    monkeypatch.setattr(StaticTranscript, "show", lambda self, *content: saved.append(content))
-    monkeypatch.setattr("agentbook.chat.magics.ChatPanel", lambda client, **where: make(old, session=where["session"]))
-    shell = InteractiveShell()
-    monkeypatch.setattr(shell.display_pub, "publish", lambda *args, **kwargs: None)
-    ChatMagics(shell, lambda: old).chat(f"-s {SESSION} -o panel")
-    assert len(saved[0][0]) == TURNS
-    shell.user_ns["panel"].close()
 
 
 def test_a_read_that_fails_half_way_keeps_what_arrived_and_says_so(old: FakePlatform) -> None:
@@ -214,17 +199,3 @@ def test_a_listener_that_fails_stops_neither_the_others_nor_the_stream(
     assert record.exc_info is not None
     assert record.exc_info[0] is ZeroDivisionError
     panel.close()
-
-
-def test_an_experiments_listeners_fail_alone(caplog: pytest.LogCaptureFixture) -> None:
-    experiment, answers = Experiment(), list[Any]()
-    experiment.listen(fail)
-    end = experiment.listen(answers.append)
-    answer = Answer("brief", "Hi")
-    with caplog.at_level(logging.ERROR, "agentbook.chat"):
-        experiment.record(answer)
-    end()
-    end()
-    experiment.record(answer)
-    assert answers == [answer]
-    assert "ZeroDivisionError" in caplog.text

@@ -10,7 +10,6 @@ import pytest
 from agentbook.chat.html.message_html import UNSENT, actions, exchange_html
 from agentbook.chat.model import conversation as model
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.ticker import Ticker
 from agentbook.chat.widgets.panel_view import describe
 from chat.fakes import OTHER, SESSION, FakePlatform, echo, finished, until
 from chat.panels import PagePerson, eventually, make, on_loop, shown
@@ -122,23 +121,6 @@ async def test_a_platform_without_a_sign_of_life() -> None:
     await conversation.resume()
     assert "No sign" not in describe(conversation)[0], "it waits anew"
     await conversation.aclose()
-
-
-async def test_changes_come_while_something_is_pending() -> None:
-    calls: list[str] = []
-    ended = asyncio.Event()
-
-    def is_needed() -> bool:
-        calls.append("?")
-        if calls.count("tick") == 3:
-            ended.set()
-        return calls.count("tick") < 3
-
-    clock = Ticker(is_needed, lambda: calls.append("tick"), interval_s=0.001)
-    clock.start()
-    clock.start()
-    await ended.wait()
-    assert calls == [*["?", "tick"] * 3, "?"]
 
 
 def test_the_panel_withdraws_by_its_button_and_from_code() -> None:

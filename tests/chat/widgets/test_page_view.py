@@ -10,7 +10,6 @@ import pytest
 from agentbook.chat.panel import ChatPanel
 from agentbook.chat.widgets import page_view
 from agentbook.chat.widgets.page_view import MAX_REPLACED, OnHello, PageView, PageViewBox
-from agentbook.events import loop
 from chat.panels import PagePerson, draw_now, on_loop
 
 
@@ -64,16 +63,6 @@ class Soon:
 
     def call_soon_threadsafe(self, work: Any, *arguments: Any) -> None:
         work(*arguments)
-
-
-def test_hellos_are_handed_to_the_toolkits_thread() -> None:
-    numbered = Numbered()
-    threads: list[bool] = []
-    numbered.box._stale.should_replace = lambda *_: threads.append(loop.on_loop_thread()) or False  # type: ignore[method-assign, func-returns-value]
-    numbered.hello(1)
-    on_loop(lambda: None)
-    assert threads == [True]
-    numbered.box.close()
 
 
 def test_a_new_widget_for_a_stale_page_shows_everything(panel: ChatPanel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -153,19 +152,6 @@ def test_one_that_draws_slowly_rests_although_another_draws(loop: Virtual) -> No
     loop.run_until_complete(note_changes())
     assert len(times) > 5
     assert min(gaps(times)) >= (1 + REST) * cost_s - 1e-6
-
-
-@pytest.mark.parametrize("ours", [True, False])
-@pytest.mark.parametrize("pending", [True, False])
-def test_only_the_end_of_a_reply_that_was_asked_for_here_is_in_a_hurry(
-    ours: bool, pending: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    urgent: list[bool] = []
-    monkeypatch.setattr(Throttle, "request_draw", lambda _, *, now: urgent.append(now))
-    throttled = Throttle(lambda: None)
-    throttled.request_draw_of(cast("Any", SimpleNamespace(ours=ours, pending=pending)))
-    throttled.request_draw_of(None)
-    assert urgent == [ours and not pending, False]
 
 
 def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, float]]:

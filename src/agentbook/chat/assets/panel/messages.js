@@ -34,10 +34,10 @@ function edit(question, act) {
 
 /* Make a cell of a block of code, without the line break that ends the block, or of a table. */
 function insert(button, htmlOf) {
-  const label = button.textContent;
-  const source = button.matches(".ab-tabular") ? tableCode(button, htmlOf) : sourceOf(button).replace(/\n$/, "");
+  const isTable = button.matches(".ab-tabular");
+  const source = isTable ? tableCode(button, htmlOf) : sourceOf(button).replace(/\n$/, "");
   const kind = /\bab-as-(\w+)/.exec(button.className)?.[1];
-  says(button, notebook()?.insertBelow(button, source, kind) ? "Inserted" : "Not inserted", label);
+  says(button, notebook()?.insertBelow(button, source, kind) ? "Inserted" : "Not inserted", isTable ? "As DataFrame" : "Insert below");
 }
 
 /* The code of a table, from its HTML as it was before formulas in it were typeset. */
