@@ -168,8 +168,6 @@ def refuse_messages(page: Page, platform: Platform, panel: Locator) -> None:
     send(panel, "well")
     assert "well" in wait_for_end(page, panel, 1)
     refusals = [
-        ("invalid_key", "did not accept the credential"),
-        ("insufficient_scope", "lacks the scope workspaces:read"),
         ("server_error", "The message was sent, but no confirmation came back"),
         ("not_found", "can be read here but not continued"),
     ]

@@ -75,21 +75,17 @@ def test_the_workspace_is_the_variable_the_last_or_the_only_one(shell: Interacti
     assert shell.user_ns["panel"].conversation.workspace == "acme~sales"
 
 
-def test_several_workspaces_are_named(shell: InteractiveShell) -> None:
-    shell.user_ns["client"].own_workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
-    with pytest.raises(UsageError, match=r"-w WORKSPACE \(one of acme~lab, acme~sales\)"):
-        run(shell, "guide", "hi\n")
-
-
-def test_an_account_without_a_workspace_is_told_how_to_create_one(shell: InteractiveShell) -> None:
-    shell.user_ns["client"].own_workspaces = []
-    with pytest.raises(UsageError, match=r"no workspace yet. Create one: client.workspaces.create\('lab'\)"):
-        run(shell, "guide", "hi\n")
-
-
-def test_a_key_that_may_not_list_workspaces_is_asked_for_one(shell: InteractiveShell) -> None:
-    shell.user_ns["client"].own_workspaces = NOT_OURS
-    with pytest.raises(UsageError, match="Name a workspace"):
+@pytest.mark.parametrize(
+    ("workspaces", "words"),
+    [
+        ([{"full_name": "acme~lab"}, {"full_name": "acme~sales"}], r"-w WORKSPACE \(one of acme~lab, acme~sales\)"),
+        ([], r"no workspace yet. Create one: client.workspaces.create\('lab'\)"),
+        (NOT_OURS, "Name a workspace"),  # a key that may not list them
+    ],
+)
+def test_without_a_workspace_it_says_what_to_do(shell: InteractiveShell, workspaces: Any, words: str) -> None:
+    shell.user_ns["client"].own_workspaces = workspaces
+    with pytest.raises(UsageError, match=words):
         run(shell, "guide", "hi\n")
 
 

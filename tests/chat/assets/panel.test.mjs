@@ -282,30 +282,6 @@ test(
 );
 
 const FILE = '<details class="ab-file" data-source="**a.csv**"><summary>a.csv 1 row</summary><td>1</td></details>';
-const CHIP = `${FILE}<button data-file="7">×</button>`;
-
-test(
-  "what is attached can be sent without words, and removed",
-  using(
-    async (panel) => {
-      assert.equal(panel.find(".ab-input").closest(".ab-bottom").querySelector("summary").textContent, "a.csv 1 row");
-      panel.press("Enter");
-      assert.deepEqual(
-        panel.said("send").map((message) => message.text),
-        [""],
-      );
-      panel.find("[data-file]").click();
-      assert.deepEqual(
-        panel.said("detach").map((message) => message.file),
-        ["7"],
-      );
-      assert.equal(document.activeElement, panel.box);
-      panel.receive({ version: 2, ops: [["field", "files", ""]] });
-      assert.equal(panel.find(".ab-bottom summary"), null);
-    },
-    snapshot(1, [], { files: CHIP }),
-  ),
-);
 
 /* What a person lets go of over the panel, or pastes. */
 function give(panel, type, files, types = ["Files"], text = "x") {
@@ -638,16 +614,6 @@ test("a kernel that was shut down is told by its own signal", () => {
   assert.match(panel.find("[role=alert]").textContent, /was shut down/);
   panel.close();
   assert.equal(listeners.size, 0);
-});
-
-test("a page without a kernel, or without a snapshot, draws nothing over the transcript", () => {
-  const panel = new Panel(null);
-  const el = document.createElement("div");
-  el.classList.add("jupyter-widgets-disconnected");
-  panel.module.render({ model: panel.model, el });
-  assert.equal(el.childElementCount, 0);
-  assert.equal(panel.said("hello")[0].version, -1);
-  panel.close();
 });
 
 test(

@@ -123,14 +123,19 @@ async def test_a_platform_without_a_sign_of_life() -> None:
     await conversation.aclose()
 
 
-def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
+def panel_after_stop() -> tuple[FakePlatform, Any, Any]:
+    """A platform that goes on with a turn, a panel that was stopped, and the turn."""
     platform = FakePlatform(lambda platform, text: None)
     panel = make(platform)
-    panel.conversation.listen(lambda exchange: None)
     slow = on_loop(lambda: panel.conversation.submit("Think"))
     eventually(panel, lambda: slow.confirmed)
     panel.stop()
     eventually(panel, lambda: slow.status == "stopped")
+    return platform, panel, slow
+
+
+def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
+    _, panel, _ = panel_after_stop()
     first: Any = on_loop(lambda: panel.conversation.submit("First"))
     assert "Waiting for" in on_loop(lambda: describe(panel.conversation))[0]
     assert "First" in shown(panel)
@@ -146,12 +151,7 @@ def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
 
 
 def test_listen_again_works_while_another_message_waits() -> None:
-    platform = FakePlatform(lambda platform, text: None)
-    panel = make(platform)
-    slow = on_loop(lambda: panel.conversation.submit("Think"))
-    eventually(panel, lambda: slow.confirmed)
-    panel.stop()
-    eventually(panel, lambda: slow.status == "stopped")
+    platform, panel, slow = panel_after_stop()
     held = on_loop(lambda: panel.conversation.submit("Next"))
     PagePerson(panel).retry(slow)
     eventually(panel, lambda: slow.pending)
@@ -164,13 +164,7 @@ def test_listen_again_works_while_another_message_waits() -> None:
 
 
 def test_a_held_message_is_asked_in_a_new_session() -> None:
-    platform = FakePlatform(lambda platform, text: None)
-    panel = make(platform)
-    panel.conversation.listen(lambda exchange: None)
-    slow = on_loop(lambda: panel.conversation.submit("Think"))
-    eventually(panel, lambda: slow.confirmed)
-    panel.stop()
-    eventually(panel, lambda: slow.status == "stopped")
+    platform, panel, _ = panel_after_stop()
     held: Any = on_loop(lambda: panel.conversation.submit("And this?"))
     page = PagePerson(panel)
     assert [what for what, _, _ in page.turn(held)["data"]["actions"]] == ["retry", "ask_new"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
 from ipywidgets import VBox
 
 from agentbook.chat.panel import ChatPanel
@@ -37,23 +36,12 @@ def test_formulas_are_typeset_once_the_turn_ends(platform: FakePlatform, panel: 
     assert page.turn()["data"]["pending"] is False  # and the page typesets it
 
 
-@pytest.mark.parametrize("images", [False, True])
-def test_pictures_load_only_if_allowed(platform: FakePlatform, images: bool) -> None:
-    platform.persist("message", {"text": "Old"}, KEY)
-    platform.reply("![old](https://e.test/old.png)")
-    platform.answer = lambda p, text: p.reply("![new](https://e.test/new.png)")
-    panel = ChatPanel(platform, session=SESSION, follow=platform.follow, images=images)  # type: ignore[arg-type]
-    panel.ask("New")
-    assert pictures_in(panel) == (2 if images else 0)
-    assert "<img" not in static_page(panel)  # whoever opens the notebook later has allowed nothing
-    panel.close()
-
-
 def pictures_in(panel: ChatPanel) -> int:
+    assert "<img" not in static_page(panel)  # whoever opens the notebook later has allowed nothing
     return "".join(htmls(panel)).count("<img ")
 
 
-def test_the_switch_loads_and_hides_pictures(platform: FakePlatform) -> None:
+def test_pictures_load_only_if_allowed(platform: FakePlatform) -> None:
     for number in range(3):  # what is older shares a widget
         platform.persist("message", {"text": "Old"}, KEY)
         platform.reply(f"![old {number}](https://e.test/{number}.png)")
@@ -68,9 +56,12 @@ def test_the_switch_loads_and_hides_pictures(platform: FakePlatform) -> None:
     assert "Load pictures" not in "".join(htmls(panel))
     panel.ask("![next](https://e.test/next.png)")
     assert pictures_in(panel) == 5
-    assert "<img" not in static_page(panel)
     page.press("pictures")
     assert pictures_in(panel) == 0
+    allowed = ChatPanel(platform, session=SESSION, follow=platform.follow, images=True)  # type: ignore[arg-type]
+    allowed.ask("![newer](https://e.test/newer.png)")
+    assert pictures_in(allowed) == 6
+    allowed.close()
 
 
 def test_finished_chunks_are_not_sent_again(platform: FakePlatform, panel: ChatPanel) -> None:

@@ -19,8 +19,6 @@ from ...frames.analysis.turn_details import Step
 from ..model.exchange import Exchange
 from ..model.user_errors import UserError
 from .attached import said
-from .formulas import NOT_TYPESET
-from .incremental import IncrementalMarkdown
 from .markdown import IMAGES, cell_kind, highlight, render
 from .sanitize import escape, visible
 
@@ -291,26 +289,9 @@ def _render_cached(text: str, images: bool) -> str:
     return render(text, {IMAGES: images})
 
 
-def pieces(reply: IncrementalMarkdown) -> list[str]:
-    """The frozen chunks, the recent parts and the open end, one per widget."""
-    return [
-        *(_piece(piece, "ab-md ab-piece") for piece in (*reply.frozen, *reply.recent)),
-        _piece(reply.last, "ab-md"),
-    ]
-
-
 def with_controls(pieces: Iterable[str]) -> list[str]:
     """Pieces of a live reply with their buttons, for elements that a module makes."""
     return [_add_controls(piece, live=True) for piece in pieces]
-
-
-def _piece(html: str, classes: str) -> str:
-    if not html:
-        return ""
-    # Without these characters MathJax would find nothing, and the class would be
-    # repeated in every message of a stream.
-    not_typeset = f" {NOT_TYPESET}" if "$" in html or "\\" in html else ""
-    return f'<div class="{classes}{not_typeset}">{_add_controls(html, live=True)}</div>'
 
 
 def _add_controls(html: str, *, live: bool) -> str:

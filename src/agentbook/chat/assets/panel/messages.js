@@ -37,7 +37,11 @@ function insert(button, htmlOf) {
   const isTable = button.matches(".ab-tabular");
   const source = isTable ? tableCode(button, htmlOf) : sourceOf(button).replace(/\n$/, "");
   const kind = /\bab-as-(\w+)/.exec(button.className)?.[1];
-  says(button, notebook()?.insertBelow(button, source, kind) ? "Inserted" : "Not inserted", isTable ? "As DataFrame" : "Insert below");
+  says(
+    button,
+    notebook()?.insertBelow(button, source, kind) ? "Inserted" : "Not inserted",
+    isTable ? "As DataFrame" : "Insert below",
+  );
 }
 
 /* The code of a table, from its HTML as it was before formulas in it were typeset. */
