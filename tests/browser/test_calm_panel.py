@@ -192,6 +192,7 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
     page.page.set_viewport_size({"width": 400, "height": 900})
     page.show_cell(1)
     assert box_of(panel.root.locator(".ab-head"))["height"] < 48
+    expect(panel.box).to_have_attribute("placeholder", "Message echo")  # without what takes another line
     assert axe_violations(panel.root) == []
     page.page.set_viewport_size({"width": 1200, "height": 1000})
 

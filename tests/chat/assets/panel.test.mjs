@@ -931,19 +931,3 @@ test(
     ),
   ),
 );
-
-test(
-  "a narrow panel leaves the keys out of its placeholder",
-  using(
-    (panel) => {
-      const { placeholder } = panel.box;
-      assert.equal(placeholder, "Message Dr. Enter. @ attaches a table, a file or a cell");
-      Object.defineProperty(panel.find(".ab-composer"), "clientWidth", { value: 280 });
-      panel.receive({ version: 2, ops: [["field", "status", ["Ready.", false]]] });
-      assert.equal(panel.box.placeholder, "Message Dr. Enter");
-    },
-    snapshot(1, [], {
-      composer: { ...FIELDS.composer, placeholder: "Message Dr. Enter. @ attaches a table, a file or a cell" },
-    }),
-  ),
-);

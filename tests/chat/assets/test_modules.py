@@ -133,7 +133,7 @@ def test_a_module_that_was_loaded_late_asks_for_what_it_missed() -> None:
 
 @needs_node
 @pytest.mark.skipif(not (MODULES / "jsdom").exists(), reason="there is no jsdom: run `npm ci --prefix tests`")
-@pytest.mark.parametrize("tests", ["panel.test.mjs", "log.test.mjs", "compare.test.mjs", "label.test.mjs"])
+@pytest.mark.parametrize("tests", ["panel.test.mjs", "compare.test.mjs", "label.test.mjs"])
 def test_the_module_in_a_page(tests: str) -> None:
     run_node("--test", tests)
 
