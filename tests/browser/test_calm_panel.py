@@ -122,9 +122,14 @@ def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Pa
     assert 0 <= above_the_question() < 20
 
 
+ENTER_EVERYWHERE = """() => document.querySelectorAll('.jp-CodeCell textarea').forEach(box =>
+  box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true})))"""
+
+
 def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, page: Page) -> None:
     table = "import pandas as pd\norders = pd.DataFrame({'email': ['a@example.com']})\nslow.attach(orders, 'orders')"
-    write_notebook(lab.root / "composer.ipynb", [CONNECT, PANEL.format(name="slow", agent="slow", height=300), table])
+    slow = PANEL.format(name="slow", agent="slow", height=300)
+    write_notebook(lab.root / "composer.ipynb", [CONNECT, slow, table, "slow"])
     page.open("composer.ipynb")
     page.run_all()
     page.show_cell(1)
@@ -146,8 +151,12 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     page.screenshot("panel-composer")
     panel.page.keyboard.press("Escape")
     panel.box.fill("2")
+    other = Panel(page, 3)
+    other.box.fill("mine")
     before, send = box_of(panel.box), box_of(panel.button("Send"))
-    panel.box.press("Enter")
+    page.page.evaluate(ENTER_EVERYWHERE)
+    expect(other.box).to_have_value("mine")
+    expect(other.root.get_by_text("another message is being answered")).to_be_visible()
     expect(panel.button("Stop")).to_be_visible()
     assert (box_of(panel.button("Stop"))["x"], box_of(panel.box)["width"]) == (send["x"], before["width"])
     panel.wait_for_reply(1, "That took")

@@ -39,6 +39,8 @@ async def follow(client, session_id, *, from_id, on_state):
     yield event(1, "message", "How many?", {"type": "api_key"})
     usage = {"prompt_tokens": 1000, "completion_tokens": 500, "model": "small"}
     yield event(2, "runtime_done", "Seven.", {"type": "agent", "name": "counter"}, usage=usage)
+    yield event(3, "message", "And then?", {"type": "api_key"})
+    yield {"id": "d", "type": "runtime_draft", "content": {"delta": "```python\\nx = 1", "offset": 0}}
     on_state("live")
     await asyncio.Event().wait()
 
@@ -74,8 +76,10 @@ def test_the_notebook_is_the_context_of_a_chat(lab: Lab, page: Page) -> None:
 def read_what_a_turn_used(page: Page, cell: int) -> None:
     page.show_cell(cell)
     panel = Panel(page, cell)
-    expect(panel.root.locator(".ab-foot")).to_contain_text("small · 1,500 tokens · cost 2")
+    expect(panel.root.locator(".ab-foot").first).to_contain_text("small · 1,500 tokens · cost 2")
     expect(panel.root.locator(".ab-session")).to_contain_text("1,500 tokens · cost 2")
+    expect(panel.replies.last.locator(".ab-code")).to_contain_text("x = 1")
+    expect(panel.replies.last.get_by_role("button")).to_have_count(0)  # the block is still being written
     page.screenshot("used")
 
 

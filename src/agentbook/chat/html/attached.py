@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .sanitize import escape, visible
 
@@ -118,6 +119,7 @@ def file_html(part: Part, *, live: bool = False) -> str:
     return f'<details class="ab-file"{source}>{summary}{note}{_content(part)}</details>'
 
 
+@lru_cache(maxsize=32)  # while a reply streams, its question is drawn with it
 def _content(part: Part) -> str:
     """What is attached, a table as a table."""
     lines = re.split(r"\r\n?|\n", part.code or "")
