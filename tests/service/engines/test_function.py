@@ -160,25 +160,27 @@ async def test_a_function_that_never_ends_is_ended_with_its_turn(module: Path) -
 @pytest.mark.anyio
 async def test_code_that_changed_is_loaded_for_the_next_turn(module: Path) -> None:
     engine = FunctionEngine(f"{module}:text", reload=True)
+    assert (await collect(engine, request("hi")))[-1] == Reply("hi 1 user None")
+    module.write_text("def text(request) return 'broken'")
+    failed = (await collect(engine, request("hi")))[-1]
+    assert isinstance(failed, Failure)
+    assert "my_agent.py, line 1" in failed.message
+    module.write_text("import helper\n\ndef text(request): return helper.name")
+    for name in ("mended", "imported"):
+        (module.parent / "helper.py").write_text(f"name = {name!r}")
+        assert (await collect(engine, request("hi")))[-1] == Reply(name)
+    await engine.aclose()
 
-    async def answer() -> Step:
-        return (await collect(engine, request("hi")))[-1]
 
-    try:
-        assert await answer() == Reply("hi 1 user None")
-        module.write_text("def text(request): return 'edited'")
-        assert await answer() == Reply("edited")
-        module.write_text("def text(request) return 'broken'")
-        failed = await answer()
-        assert isinstance(failed, Failure)
-        assert "my_agent.py, line 1" in failed.message
-        module.write_text("import helper\n\ndef text(request): return helper.name")
-        (module.parent / "helper.py").write_text("name = 'mended'")
-        assert await answer() == Reply("mended")
-        (module.parent / "helper.py").write_text("name = 'imported'")
-        assert await answer() == Reply("imported")
-    finally:
-        await engine.aclose()
+@pytest.mark.anyio
+async def test_a_process_that_ended_while_it_waited_is_replaced(module: Path) -> None:
+    engine = FunctionEngine(f"{module}:pid")
+    [_, first] = await collect(engine, request("a"))
+    assert isinstance(first, Reply)
+    os.kill(int(first.text), 9)
+    await engine._idle[0].wait()
+    assert isinstance((await collect(engine, request("b")))[-1], Reply)
+    await engine.aclose()
 
 
 def test_a_function_that_cannot_be_loaded_is_named_at_the_start(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ A function runs in processes of its own, one for each turn in progress, so that 
 blocks, prints, ends its process or never ends harms nothing else. The service starts
 them as they are needed and keeps them for further turns; one whose turn did not end
 with a reply is killed. They speak in lines of JSON: a request on stdin, and on stdout
-``["Begun"]``, steps as ``[class, *fields]``, and at the end ``["Done"]`` or
-``["Failed", reason]``. What the function prints goes to the service's stderr.
+steps as ``[class, *fields]``, and at the end ``["Done"]`` or ``["Failed", reason]``.
+What the function prints goes to the service's stderr.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _STEPS: dict[str, Callable[..., Step]] = {each.__name__: each for each in (ToolS
 _decode = partial(json.loads, parse_constant=lambda _: None)  # a tool's NaN is null
 
 
-def _command(function: str, *options: str) -> list[str]:
-    return [sys.executable, "-c", f"from {__name__} import work; work()", function, *options]
+def _command(function: str) -> list[str]:
+    return [sys.executable, "-c", f"from {__name__} import work; work()", function]
 
 
 def check_function(name: str, function: str) -> None:
@@ -84,63 +84,64 @@ class FunctionEngine:
     function
         ``MODULE:FUNCTION``; the module may also be the path of a file.
     reload
-        Whether a turn runs with the module, and what it imported, as they are now.
+        Whether each turn has a new process, with the module and what it imports as
+        they are now.
     """
 
     def __init__(self, function: str, *, reload: bool = False) -> None:
         self._function = function
-        self._command = _command(function, *(["--reload"] if reload else []))
+        self._reload = reload
         self._idle: list[Process] = []
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Yield what the function gives, then a `Reply` or a `Failure`."""
-        line = _request_line(turn)
         async with self._slots:
-            while True:
-                is_new = not self._idle
-                process = await self._start() if is_new else self._idle.pop()
-                has_begun = is_done = False
-                parts: list[str] = []
-                characters = steps = 0
-                try:
-                    async with aclosing(_messages(process, line)) as messages:
-                        async for kind, *values in messages:
-                            match kind:
-                                case "Begun":
-                                    has_begun = True
-                                case "Draft":
-                                    parts += values
-                                    characters += len(values[0])
-                                    yield Draft(values[0])
-                                case "Done":
-                                    is_done = True
-                                    self._idle.append(process)
-                                    reply = "".join(parts)
-                                    yield Reply(reply) if reply.strip() else self._failure("it gave no text")
-                                    return
-                                case "Failed":
-                                    yield self._failure(values[0])
-                                    return
-                                case _:
-                                    steps += 1
-                                    yield _STEPS[kind](*values)
-                            if characters > _MAX_CHARACTERS or steps > _MAX_STEPS:
-                                yield failure("synchronous_steps")
+            process = await self._process()
+            is_done = False
+            parts: list[str] = []
+            characters = steps = 0
+            try:
+                async with aclosing(_messages(process, _request_line(turn))) as messages:
+                    async for kind, *values in messages:
+                        match kind:
+                            case "Draft":
+                                parts += values
+                                characters += len(values[0])
+                                yield Draft(values[0])
+                            case "Done":
+                                is_done = not self._reload
+                                reply = "".join(parts)
+                                yield Reply(reply) if reply.strip() else self._failure("it gave no text")
                                 return
-                finally:
-                    if not is_done:
-                        await _kill(process)
-                if is_new or has_begun:  # else it ended while it waited, or its code has changed
-                    yield self._failure(f"its process ended with code {process.returncode}")
-                    return
+                            case "Failed":
+                                yield self._failure(values[0])
+                                return
+                            case _:
+                                steps += 1
+                                yield _STEPS[kind](*values)
+                        if characters > _MAX_CHARACTERS or steps > _MAX_STEPS:
+                            yield failure("synchronous_steps")
+                            return
+            finally:
+                if is_done:
+                    self._idle.append(process)
+                else:
+                    await _kill(process)
+            yield self._failure(f"its process ended with code {process.returncode}")
 
     def _failure(self, problem: str) -> Failure:
         return Failure(500, "AgentError", f"The agent's function {self._function} failed: {problem}")
 
-    async def _start(self) -> Process:
+    async def _process(self) -> Process:
+        """A process that waits for a turn; a new one if none does."""
+        while self._idle:
+            process = self._idle.pop()
+            if process.returncode is None:
+                return process
         # In its own session: Ctrl+C is for the service, which lets running turns end.
-        return await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        command = _command(self._function)
+        return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True)
 
     async def aclose(self) -> None:
         """End the processes that wait for a turn."""
@@ -190,8 +191,8 @@ async def _kill(process: Process) -> None:
 
 
 def work() -> None:
-    """Run turns in this process, until stdin ends or the function's code changes."""
-    function, may_change = sys.argv[1], "--reload" in sys.argv[2:]
+    """Run turns in this process, until stdin ends."""
+    function = sys.argv[1]
     output, requests = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -203,29 +204,26 @@ def work() -> None:
         output.write(line.encode() + b"\n")
         output.flush()
 
+    def fail(error: BaseException) -> None:
+        traceback.print_exc()
+        send("Failed", mask_text(one_line(f"{type(error).__name__}: {error}", 500))[0])
+
     try:
         os.environ[IMPORTED_AGENT] = function
         answer = _load(function)
         del os.environ[IMPORTED_AGENT]
     except BaseException as error:
-        traceback.print_exc()
-        send("Failed", _problem(error))
+        fail(error)
         os._exit(1)
-    loaded, lines = _change_times(), queue.SimpleQueue[bytes]()
+    lines = queue.SimpleQueue[bytes]()
     threading.Thread(target=_read, args=(requests, lines), daemon=True).start()
     with asyncio.Runner() as runner:
         while True:
-            request = Request(**json.loads(lines.get()))
-            if may_change and loaded.items() - _change_times().items():
-                os._exit(0)
-            send("Begun")
             try:
-                _give(answer(request), partial(_send_step, send), runner)
+                _give(answer(Request(**json.loads(lines.get()))), partial(_send_step, send), runner)
                 send("Done")
-                loaded = _change_times() | loaded  # with what the turn imported
             except BaseException as error:
-                traceback.print_exc()
-                send("Failed", _problem(error))
+                fail(error)
 
 
 def _read(requests: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
@@ -245,15 +243,6 @@ def _load(function: str) -> Callable[[Request], Any]:
     if not callable(found):
         raise TypeError(f"{names} is not a function")
     return cast("Callable[[Request], Any]", found)
-
-
-def _change_times() -> dict[str, int]:
-    """When the files of the loaded modules were changed, in ns."""
-    times = {}
-    for module in list(sys.modules.values()):
-        with contextlib.suppress(OSError, TypeError, AttributeError):
-            times[str(module.__file__)] = os.stat(str(module.__file__)).st_mtime_ns
-    return times
 
 
 def _give(answer: Any, send: Callable[[Any], None], runner: asyncio.Runner) -> None:
@@ -299,7 +288,3 @@ def _send_step(send: Callable[..., None], piece: Any) -> None:
             raise TypeError(
                 f"it gave {type(piece).__name__}; give text, or ToolStarted, ToolDone and LlmUsage of agentbook.agents"
             )
-
-
-def _problem(error: BaseException) -> str:
-    return mask_text(one_line(f"{type(error).__name__}: {error}", 500))[0]
