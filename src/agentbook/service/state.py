@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 from .cluster import Cluster
 from .engines.base import Engine
 from .engines.function import FunctionEngine
-from .engines.llm.models import is_configured
 from .faults.switch import Switch
 from .proxies import TrustedProxies
 from .store import Published, Store
@@ -32,12 +30,6 @@ def _open_cluster(store: Store, hub: Hub) -> Cluster:
     from .cluster.postgres import PostgresCluster
 
     return PostgresCluster(store, hub)
-
-
-def _load_model_client() -> None:
-    from .engines.llm import endpoint, models
-
-    endpoint.load(models.models_from_environment(os.environ).find(None))
 
 
 @dataclass(eq=False, repr=False)
@@ -133,12 +125,6 @@ class Platform:
             if changes != handled:
                 handled = changes
                 self.hub.recheck_access()
-
-    async def warm(self) -> None:
-        """Load what the first turn of a language model needs, if there is a model."""
-        if is_configured(os.environ):
-            with contextlib.suppress(ImportError):  # the turn says what to install
-                await asyncio.to_thread(_load_model_client)
 
     def _publish(self, events: list[Published]) -> None:
         for told in self.on_events:

@@ -86,7 +86,6 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
             await self._platform.start()
-            self._warming = asyncio.create_task(self._platform.warm())
             await super().startup(sockets)
             for listener in sockets or ():
                 listener.listen(WAITING_CONNECTIONS)  # asyncio has used one number for both
@@ -118,7 +117,6 @@ class Server(uvicorn.Server):
             async with asyncio.timeout(_CLOSE_SOCKETS_S):
                 await self._platform.hub.empty.wait()
         await super().shutdown(sockets)
-        self._warming.cancel()
         await self._platform.aclose()
 
     def handle_exit(self, _sig: int, _frame: FrameType | None) -> None:

@@ -235,24 +235,6 @@ async def test_a_state_that_is_too_long_ends_the_sub_agent_alone(tmp_path: Path,
         assert made.world.rows("agent_states") == []
 
 
-SPENT: list[tuple[RunLimits, str]] = [
-    (RunLimits(workspace_budget=20), "WORKSPACE budget exceeded for 'lab'"),
-    (RunLimits(agent_budget=20), "AGENT budget exceeded for 'lead'"),
-]
-
-
-@pytest.mark.parametrize(("limits", "message"), SPENT)
-async def test_a_budget_ends_turns_before_the_model_is_asked(
-    tmp_path: Path, fake: FakeOpenAI, limits: RunLimits, message: str
-) -> None:
-    async with lab(tmp_path, fake, limits) as made:
-        for _ in range(2):
-            assert await made.ask(text("Well.", tokens=12)) == [{"text": "Well."}]
-        [end] = await made.ask()
-        assert (end["status"], end["error"], end["message"]) == (429, "TooManyRequests", message)
-        assert fake.requests == []
-
-
 async def test_each_agent_spends_its_own_budget(tmp_path: Path, fake: FakeOpenAI) -> None:
     async with lab(tmp_path, fake, RunLimits(agent_budget=50)) as made:
         made.agent("helper")

@@ -93,7 +93,8 @@ def test_text_refusal_finish_and_usage() -> None:
 def test_tokens_of_a_prompt_cache_are_passed_on(details: dict[str, Any], expected: tuple[Any, Any]) -> None:
     usage = {"total_tokens": 9, "prompt_tokens": 7, "completion_tokens": 2, **details}
     completion = completed({"choices": [], "usage": usage})
-    assert (completion.cached_tokens, completion.cache_write_tokens) == expected
+    counted = {"input_tokens": 7, "output_tokens": 2, "cached_tokens": expected[0], "cache_write_tokens": expected[1]}
+    assert (completion.tokens, completion.counts) == (9, counted)
 
 
 @pytest.mark.parametrize(

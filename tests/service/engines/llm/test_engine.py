@@ -54,13 +54,6 @@ def test_drafts_arrive_while_the_model_writes(fake: FakeOpenAI) -> None:
     assert asyncio.run(watch()) == ["one", " two", " three"]
 
 
-def test_a_fast_model_is_joined_into_few_drafts(fake: FakeOpenAI) -> None:
-    fake.script_answers(text(*[f"{number} " for number in range(2000)]))
-    steps = run(llm(fake))
-    assert steps[-1] == Reply("".join(f"{number} " for number in range(2000)))
-    assert sum(isinstance(step, Draft) for step in steps) < 200
-
-
 @pytest.mark.parametrize(("mode", "count"), [("one-shot", 1), ("multi-turn", 3)])
 def test_history_is_sent_in_mode_multi_turn_only(fake: FakeOpenAI, mode: str, count: int) -> None:
     fake.script_answers(text("Ada."))

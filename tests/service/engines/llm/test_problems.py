@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -118,28 +116,3 @@ def test_an_endpoint_that_does_not_listen() -> None:
     failure = run(engine)[-1]
     assert isinstance(failure, Failure)
     assert "cannot be reached" in failure.message
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        lambda: [text("fine")],
-        lambda: [refuse(401, f"Incorrect API key provided: {KEY}")],
-        lambda: [refuse(400, f"no {KEY}")],
-        lambda: [raw(f"data: {KEY}\n\n".encode())],
-        lambda: [raw(f'data: {{"error": {{"message": "no {KEY}"}}}}\n\n'.encode())] * 3,
-        lambda: [cut()] * 3,
-    ],
-)
-def test_the_key_is_in_no_log_line(
-    fake: FakeOpenAI, script: Callable[[], list[Scripted]], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    for name in ("openai", "httpx2", "httpcore2", "httpx", "httpcore"):
-        caplog.set_level(logging.DEBUG, logger=name)
-    last = last_step(fake, *script())
-    assert caplog.records
-    assert KEY not in caplog.text
-    assert KEY not in repr(last)
-    if isinstance(last, Failure):
-        assert any(record.name == "agentbook.service" for record in caplog.records), "the operator sees it in the log"

@@ -33,8 +33,8 @@ class ToolCall:
 class Completion:
     """An answer of the model, as far as its chunks were added.
 
-    `tokens`, `input_tokens`, `output_tokens` and, parts of the input, `cached_tokens`
-    and `cache_write_tokens` are None if the endpoint did not count them.
+    `tokens` is None if the endpoint did not count them; `counts` are the other fields
+    of an `LlmUsage` that it counted, by name.
 
     Examples
     --------
@@ -48,10 +48,7 @@ class Completion:
 
     finish_reason: str | None = None
     tokens: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    counts: dict[str, Any] = field(default_factory=dict)
     _text: list[str] = field(default_factory=list)
     _calls: dict[int, ToolCall] = field(default_factory=dict)
     _characters: int = 0
@@ -138,13 +135,18 @@ class Completion:
     def _add_usage(self, usage: Any) -> None:
         if not isinstance(usage, Mapping):
             return
-        counts = [_count(usage.get(name)) for name in ("total_tokens", "prompt_tokens", "completion_tokens")]
-        if counts[0] is not None:
-            self.tokens, self.input_tokens, self.output_tokens = counts
-            details = usage.get("prompt_tokens_details")
-            if isinstance(details, Mapping):
-                self.cached_tokens = _count(details.get("cached_tokens"))
-                self.cache_write_tokens = _count(details.get("cache_write_tokens"))
+        total, details = _count(usage.get("total_tokens")), usage.get("prompt_tokens_details")
+        if total is not None:
+            of_input = details if isinstance(details, Mapping) else {}
+            self.tokens, self.counts = (
+                total,
+                {
+                    "input_tokens": _count(usage.get("prompt_tokens")),
+                    "output_tokens": _count(usage.get("completion_tokens")),
+                    "cached_tokens": _count(of_input.get("cached_tokens")),
+                    "cache_write_tokens": _count(of_input.get("cache_write_tokens")),
+                },
+            )
 
 
 def _count(value: object) -> int | None:

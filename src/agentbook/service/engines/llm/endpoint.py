@@ -21,7 +21,6 @@ from ..base import Failure
 from .completion_stream import Completion
 from .models import MODELS_VARIABLE, Settings
 
-_DRAFT_INTERVAL_S = 0.05  # too short to notice, long enough that a fast model does not flood every socket
 _CONNECT_TIMEOUT_S = 10.0
 _MAX_RETRY_AFTER_S = 20.0
 _RETRYABLE = frozenset({408, 409, 425, 429})
@@ -60,20 +59,6 @@ class EndpointError(Exception):
 
     def __post_init__(self) -> None:
         super().__init__(self.failure.message)
-
-
-def load(settings: Settings) -> None:
-    """Load the package and its data in advance, so that the first turn need not wait.
-
-    Nothing is sent.
-
-    Raises
-    ------
-    ImportError
-        The package `openai` is not installed.
-    """
-    if settings.problem is None:
-        _ = Endpoint(settings).completions  # imports what the package loads at its first use
 
 
 class Endpoint:
@@ -116,7 +101,7 @@ class Endpoint:
         await self._client.close()
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[str | Completion, None]:
-        """Pieces of the text, at most twenty per second, then the `Completion`.
+        """Pieces of the text, then the `Completion`.
 
         Raises
         ------
@@ -127,7 +112,7 @@ class Endpoint:
         for delay_s in (*self._settings.retry_delays_s, None):
             completion = Completion()
             try:
-                async with aclosing(_throttle(self._pieces(body, completion))) as pieces:
+                async with aclosing(self._pieces(body, completion)) as pieces:
                     async for piece in pieces:
                         yield piece
                 yield completion
@@ -237,34 +222,3 @@ def _failure(status: int, error: str, problem: str, advice: str) -> Failure:
 
 def _bad_gateway(problem: str, advice: str = "") -> Failure:
     return _failure(502, "ModelEndpointError", problem, advice)
-
-
-async def _throttle(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """Yield `pieces`, joined so that there are at most twenty per second.
-
-    The first one is not delayed. Closing this generator closes `pieces`.
-    """
-    buffer: list[str] = []
-    arrived = asyncio.Event()
-
-    async def fill() -> None:
-        async with aclosing(pieces):
-            async for piece in pieces:
-                buffer.append(piece)
-                arrived.set()
-
-    filling = asyncio.create_task(fill())
-    filling.add_done_callback(lambda _: arrived.set())
-    try:
-        while buffer or not filling.done():
-            await arrived.wait()
-            arrived.clear()
-            text = "".join(buffer)
-            buffer.clear()
-            if text:
-                yield text
-            await asyncio.wait({filling}, timeout=_DRAFT_INTERVAL_S)
-        await filling
-    finally:
-        filling.cancel()
-        await asyncio.gather(filling, return_exceptions=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from .agent_tools import run_call
 from .completion_stream import Completion
 from .endpoint import Endpoint, EndpointError
 from .models import Models
-from .tools import Memory, Tool, callable_name, offered_tools
+from .tools import Memory, callable_name, offered_tools
 
 log = logging.getLogger("agentbook.service")
 
@@ -80,12 +80,20 @@ class LlmEngine:
         messages = initial_messages(turn)
         reply_parts: list[str] = []
         while True:
-            body = request_body(model, messages, tools, turn.sampling)
-            size = len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())  # as on the wire
+            body = {
+                "model": model,
+                "messages": messages,
+                "stream": True,
+                "stream_options": {"include_usage": True},
+                **turn.sampling,
+                **({"tools": [tool.as_function() for tool in tools.values()]} if tools else {}),
+            }
+            text = replace_surrogates(json.dumps(body, ensure_ascii=False, separators=(",", ":")))  # as on the wire
+            size = len(text.encode())
             yield LlmCall(size)
             completion = Completion()
             separator = "\n\n" if reply_parts else ""
-            async with aclosing(endpoint.stream(body)) as parts:
+            async with aclosing(endpoint.stream(json.loads(text))) as parts:
                 async for part in parts:
                     if isinstance(part, Completion):
                         completion = part
@@ -93,15 +101,8 @@ class LlmEngine:
                         reply_parts.append(separator + part)
                         separator = ""
                         yield Draft(reply_parts[-1])
-            yield LlmUsage(
-                _tokens(completion, size),
-                model=model,
-                input_tokens=completion.input_tokens,
-                output_tokens=completion.output_tokens,
-                is_estimate=completion.tokens is None,
-                cached_tokens=completion.cached_tokens,
-                cache_write_tokens=completion.cache_write_tokens,
-            )
+            is_estimate = completion.tokens is None
+            yield LlmUsage(_tokens(completion, size), model=model, is_estimate=is_estimate, **completion.counts)
             if not completion.tool_calls or completion.finish_reason in ("length", "content_filter"):
                 yield _last_step(completion, "".join(reply_parts))
                 return
@@ -114,24 +115,7 @@ class LlmEngine:
                             result = item
                         else:
                             yield item
-                content = replace_surrogates(result)
-                messages.append({"role": "tool", "tool_call_id": replace_surrogates(call.id), "content": content})
-
-
-def request_body(
-    model: str, messages: Sequence[Mapping[str, Any]], tools: Mapping[str, Tool], sampling: Mapping[str, float]
-) -> dict[str, Any]:
-    """The body of one request to the model."""
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": list(messages),
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **sampling,
-    }
-    if tools:
-        body["tools"] = [tool.as_function() for tool in tools.values()]
-    return body
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
 def initial_messages(turn: TurnRequest) -> list[dict[str, Any]]:
@@ -142,7 +126,7 @@ def initial_messages(turn: TurnRequest) -> list[dict[str, Any]]:
     messages = [Message("system", turn.system_prompt)] if turn.system_prompt else []
     messages += turn.history if turn.mode == "multi-turn" else ()
     messages = [*(message for message in messages if message.text), Message("user", turn.message)]
-    return [{"role": message.role, "content": replace_surrogates(message.text)} for message in messages]
+    return [{"role": message.role, "content": message.text} for message in messages]
 
 
 def _tokens(completion: Completion, request_bytes: int) -> int:
@@ -159,17 +143,10 @@ def _tokens(completion: Completion, request_bytes: int) -> int:
 def _assistant_message(completion: Completion) -> dict[str, Any]:
     """The model's own round, as the next request repeats it."""
     calls = [
-        {
-            "id": replace_surrogates(call.id),
-            "type": "function",
-            "function": {
-                "name": replace_surrogates(call.name),
-                "arguments": replace_surrogates(call.arguments) or "{}",
-            },
-        }
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
         for call in completion.tool_calls
     ]
-    return {"role": "assistant", "content": replace_surrogates(completion.text) or None, "tool_calls": calls}
+    return {"role": "assistant", "content": completion.text or None, "tool_calls": calls}
 
 
 def _last_step(completion: Completion, text: str) -> Reply | Failure:

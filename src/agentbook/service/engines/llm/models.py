@@ -18,7 +18,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
 from urllib.parse import urlsplit
 
 from ...proxies import is_loopback
@@ -48,7 +47,7 @@ class Settings:
     base_url : str
         The endpoint's URL without ``/chat/completions``. Holds no credentials.
     api_key : str
-        Sent as a bearer token. Never shown: not in the repr, not in a pickle.
+        Sent as a bearer token. Not in the repr.
     model : str
         The endpoint's name for the model.
     read_timeout_s : float
@@ -69,9 +68,6 @@ class Settings:
     problem: str | None = None
     key_variable: str = "OPENAI_API_KEY"
     url_variable: str = "OPENAI_BASE_URL"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("the settings of the language model hold a secret and cannot be pickled")
 
     @property
     def is_local(self) -> bool:
