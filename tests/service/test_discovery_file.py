@@ -92,7 +92,7 @@ def test_windows_is_asked_without_a_signal_that_would_end_the_process(monkeypatc
 
 
 def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
-    service = RunningService(tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now", "t0ken", "https://host/v1")
+    service = RunningService(tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "t0ken", "https://host/v1")
     discovery_file.announce(service, 1)
     assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
@@ -103,39 +103,26 @@ def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("is_running", [True, False])
-@pytest.mark.parametrize("has_database", [True, False])
-def test_no_store_is_used_beside_one_on_postgresql(
-    tmp_path: Path, has_database: bool, is_running: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The service would not read it, neither now nor when it starts again."""
+def test_no_store_is_used_beside_one_on_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service that runs would not read it."""
     monkeypatch.delenv(databases.VARIABLE, raising=False)  # no command names a database here
     Store(tmp_path / "full").close()
     snapshot(tmp_path / "full", tmp_path / "day.db")
-    data = tmp_path / "data"
+    data, address = tmp_path / "data", "http://127.0.0.1:1/v1"
     data.mkdir()
-    announce(data, has_database=True)
-    announce(data, has_database=has_database)
-    if not is_running:
-        discovery_file.withdraw(data)
-    commands = (
+    discovery_file.announce(RunningService(data, address, os.getpid(), "t", address, has_database=True), 1)
+    for words in (
         ("restore", str(tmp_path / "day.db")),
         ("accounts", "create", "ada", "--type", "user"),
         ("snapshot", str(tmp_path / "next.db")),
-    )
-    for done in [command(*words, data=data, check=False) for words in commands]:
-        assert done.returncode == int(has_database), done.stderr
-        if has_database:
-            assert f"{'has' if is_running else 'had'} its store in PostgreSQL" in done.stderr
-            assert "--database" in done.stderr
-            assert done.stderr.count("\n") == 1
-    assert (data / "store.db").exists() is not has_database
-
-
-def announce(data: Path, *, has_database: bool) -> None:
-    address = "http://127.0.0.1:1/v1"
-    service = RunningService(data, address, os.getpid(), "now", "t", address, has_database)
-    discovery_file.announce(service, 1)
+    ):
+        refused = command(*words, data=data, check=False)
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+        assert "has its store in PostgreSQL" in refused.stderr
+    assert not (data / "store.db").exists()
+    discovery_file.withdraw(data)
+    assert command(*words, data=data, check=False).returncode == 1, "nothing is there to take a snapshot of"
+    command("accounts", "create", "ada", "--type", "user", data=data)
 
 
 def test_a_service_of_an_earlier_version_is_reached_at_its_own_address(tmp_path: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from sqlalchemy import create_engine
 
 from agentbook.service import discovery_file
 from agentbook.service.auth import SCOPES
-from agentbook.service.store import Seeding, Store
 from service.databases import HOW_TO_GET_IT, PLATFORMS, VARIABLE, Cluster, database_url, give_back, server_binaries
 from service.process import Service, command
 
@@ -121,38 +118,20 @@ def test_snapshots_are_left_to_the_programs_of_postgresql(tmp_path: Path, name: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_seeded_store_belongs_to_one_process(cluster: Cluster, tmp_path: Path) -> None:
-    url = database_url(cluster.url, tmp_path)
-    with Service(tmp_path, "--database", url, "--bare", "--seed", "7") as service:
-        second = command("serve", "--port", "0", "--database", url, data=tmp_path / "other", check=False)
-        assert second.returncode == 1
-        assert second.stderr.startswith("agentbook: Another service is using this database, and the store is seeded")
-        assert second.stderr.count("\n") == 1
-        assert service.stop() == 0
-    give_back(tmp_path)
+def test_one_that_cannot_announce_itself_gives_up_its_lease(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
 
-
-def test_one_that_cannot_announce_itself_gives_up_its_lease(cluster: Cluster, tmp_path: Path) -> None:
+    monkeypatch.setattr(discovery_file, "announce", refuse)
     url = database_url(cluster.url, tmp_path)
-    (tmp_path / "data" / discovery_file.DATABASE_FILE).mkdir(parents=True)
     refused = command("serve", "--port", "0", "--bare", "--database", url, data=tmp_path / "data", check=False)
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {tmp_path / 'data'} (")
     assert refused.stderr.count("\n") == 1
     with create_engine(url).connect() as database:
         assert database.exec_driver_sql("SELECT id FROM processes").all() == []
-    give_back(tmp_path)
-
-
-def test_two_that_seed_an_empty_database_at_once(cluster: Cluster, tmp_path: Path) -> None:
-    url = database_url(cluster.url, tmp_path)
-
-    def seed(_: int) -> int | None:
-        with contextlib.closing(Store(tmp_path, url, seeding=Seeding(7))) as store:
-            return store.clock.seed
-
-    with ThreadPoolExecutor(2) as threads:
-        assert list(threads.map(seed, range(2))) == [7, 7]
     give_back(tmp_path)
 
 

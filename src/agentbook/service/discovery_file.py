@@ -7,10 +7,6 @@ A process that uses a service started for it leaves an empty file
 ``users/<pid>``. With ``--until-unused`` the service ends once none of those processes
 has been alive for a while. (The files are polled, because no portable call reports the
 death of another process.)
-
-A service on PostgreSQL leaves the file ``postgresql`` behind, until a service with its
-store in the directory starts there. A store created in the meantime would never be
-read.
 """
 
 from __future__ import annotations
@@ -33,7 +29,6 @@ from .errors import OperatorError
 
 KEY_FILE = "local-key.json"
 SERVICE_FILE = "service.json"
-DATABASE_FILE = "postgresql"
 IMPORTED_AGENT = "AGENTBOOK_IMPORTED_AGENT"
 """The variable that names an agent's function while its process imports it."""
 UNUSED_FOR_S = 60.0
@@ -53,7 +48,6 @@ class RunningService:
     data: Path
     base_url: str
     pid: int
-    started_at: str = ""
     token: str = field(default="", repr=False)
     public_url: str = ""
     """Where others reach it: `base_url` too, unless it has a ``--public-url``."""
@@ -62,12 +56,8 @@ class RunningService:
 
 
 def announce(service: RunningService, port: int) -> None:
-    """Write ``service.json`` atomically, and note where the store is."""
+    """Write ``service.json`` atomically."""
     data = service.data
-    if service.has_database:
-        (data / DATABASE_FILE).write_text("The service of this directory has its store in PostgreSQL.\n")
-    else:
-        (data / DATABASE_FILE).unlink(missing_ok=True)
     with atomic_write(data / SERVICE_FILE, private=True) as file:
         file.write(json.dumps({**asdict(service), "data": str(data), "port": port}).encode())
 
@@ -116,23 +106,18 @@ def running(data: Path) -> RunningService:
 
 
 def require_own_store(data: Path) -> None:
-    """Check that the store of this directory's current or last service is in it.
+    """Check that the service that runs on this directory, if any, has its store in it.
 
     Raises
     ------
     OperatorError
-        The service that is running on the directory, or was the last to run on it, has
-        its store in PostgreSQL.
+        It has its store in PostgreSQL.
     """
-    try:
-        service = running(data)
-        has_database, whose = service.has_database, f"The service on {data} (pid {service.pid}) has"
-    except OperatorError:
-        has_database, whose = (data / DATABASE_FILE).exists(), f"The last service on {data} had"
-    if has_database:
+    service = read(data)
+    if service is not None and service.has_database and is_alive(service.pid):
         raise OperatorError(
-            f"{whose} its store in PostgreSQL, not in that directory; name its database with --database, or another "
-            "directory with --data."
+            f"The service on {data} (pid {service.pid}) has its store in PostgreSQL, not in that directory; name its "
+            "database with --database, or another directory with --data."
         )
 
 

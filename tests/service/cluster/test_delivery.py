@@ -10,17 +10,28 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
 from agentbook.service.cluster import delivery
 from agentbook.service.cluster.bus import Bus
 from agentbook.service.cluster.postgres import PostgresCluster
 from agentbook.service.store import Store, Transaction, events
+from agentbook.service.store.engine import connection_parameters
 from agentbook.service.turns.live import Cursor
-from service.cluster.test_bus import terminate
 from service.world import World
 
 pytestmark = pytest.mark.anyio
+
+
+def terminate(store: Store, condition: str) -> int:
+    """End the connections of the store's database that satisfy a condition."""
+    with psycopg.connect(**connection_parameters(store.engine), autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            f"AND pid <> pg_backend_pid() AND {condition}"
+        ).fetchall()
+    return len(rows)
 
 
 class Listener:
@@ -163,7 +174,8 @@ async def test_a_lost_connection_is_made_up_for_at_once(never_reconciled: None, 
     first, second = worlds
     async with listening(second, "s") as listener:
         for count in range(1, 6):
-            terminate(first.store, "query LIKE 'LISTEN%'")
+            # Those that listen, or those that send: what waits is sent later.
+            terminate(first.store, "query LIKE 'LISTEN%'" if count % 2 else "query LIKE '%pg_notify%'")
             await write(first.store, "s", 1)
             await until(lambda count=count: len(listener.events) == count)
 

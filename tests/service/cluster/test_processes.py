@@ -106,27 +106,6 @@ def test_a_revoked_key_is_refused_everywhere_and_its_sockets_close(platform: Pla
         assert wait_until_closed(opened) == [4401, 4401]
 
 
-def test_a_change_of_access_closes_no_socket_of_others(platform: PlatformOfProcesses, key: str) -> None:
-    session = a_session(platform, key)
-    options = ("--organization", "acme", "--database", platform.database)
-    members = command("members", "list", *options, data=platform.folder).stdout
-    name = next(line.split("\t")[1] for line in members.splitlines() if "member" in line)
-    with sockets(platform, session, key) as opened:
-        command("members", "remove", name, *options, data=platform.folder)
-        with platform.http(key) as http:
-            http.post(f"/sessions/{session}/events", json={"content": "still here"})
-        for socket in opened:
-            assert "still here" in _first_message(socket)
-
-
-def _first_message(socket: ClientConnection) -> str:
-    while True:
-        text = socket.recv(timeout=60)
-        assert isinstance(text, str)
-        if '"type":"message"' in text:
-            return text
-
-
 def test_a_sign_in_link_works_once_on_all_of_them(platform: PlatformOfProcesses) -> None:
     options = ("--database", platform.database)
     link = command("signin", "--account", "acme", *options, data=platform.services[0].data).stdout.strip()

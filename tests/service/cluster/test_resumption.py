@@ -15,7 +15,8 @@ import pytest
 import agentbook as ab
 from agentbook.events import reader
 from agentbook.service.store import Store
-from service.cluster.test_bus import terminate
+from agentbook.service.store.engine import connection_parameters
+from service.cluster.test_delivery import terminate
 from service.databases import Cluster, database_url, give_back
 from service.process import command
 from support.processes import PlatformOfProcesses
@@ -95,7 +96,7 @@ def test_100_cuts_lose_and_repeat_nothing(
                 terminate(store, "pid <> pg_backend_pid()")
         writer.stopped.set()
         writer.join()
-        with psycopg.connect(**store.connection_parameters(), autocommit=True) as connection:
+        with psycopg.connect(**connection_parameters(store.engine), autocommit=True) as connection:
             while connection.execute("SELECT count(*) FROM pending_turns").fetchone() != (0,):
                 threading.Event().wait(0.02)
         stored = [event.id for event in client.sessions.events(session, sort_by="id")]

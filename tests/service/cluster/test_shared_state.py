@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.engines.base import LlmCall, LlmUsage, Reply, TurnRequest
-from agentbook.service.engines.meter import RunLimits
-from service.cluster.test_bus import terminate
+from service.cluster.test_delivery import terminate
 from service.databases import PLATFORMS, VARIABLE, Cluster
 from service.world import World
 
@@ -37,47 +35,6 @@ def worlds(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             await world.aclose()
 
     return open_world
-
-
-class Spender:
-    """Asks a model twice; between the two calls it waits for `released`."""
-
-    def __init__(self) -> None:
-        self.released = asyncio.Event()
-        self.spent = asyncio.Event()
-
-    def __call__(self, _name: str) -> Spender:
-        return self
-
-    async def run(self, turn: TurnRequest) -> AsyncIterator[Any]:
-        yield LlmCall(1)
-        yield LlmUsage(60)
-        self.spent.set()
-        if turn.message == "wait":
-            await self.released.wait()
-        yield LlmCall(1)
-        yield Reply("done")
-
-
-async def test_a_budget_counts_what_turns_elsewhere_are_using(worlds: Worlds) -> None:
-    engine = Spender()
-    async with worlds(engines=engine, limits=RunLimits(workspace_budget=100)) as world:
-        world.workspace()
-        world.agent_row()
-        waiting = await world.start("wait")
-        await engine.spent.wait()
-        # The first turn has used 60 and stored nothing yet; this one runs elsewhere.
-        other = await world.start("go")
-        async with asyncio.timeout(30):
-            while len(events := await world.events(other)) < 2:
-                await asyncio.sleep(0.01)
-        assert events[-1]["content"]["message"] == "WORKSPACE budget exceeded for 'lab'"
-        engine.released.set()
-        async with asyncio.timeout(30):
-            while len(events := await world.events(waiting)) < 2:
-                await asyncio.sleep(0.01)
-        assert events[-1]["type"] == "runtime_error", "the other turn's 60 count here"
-        assert {row["tokens"] for row in world.rows("spending") if row["scope"] == "WORKSPACE"} == {120}
 
 
 async def test_one_of_two_publications_at_the_same_time_succeeds(worlds: Worlds) -> None:

@@ -7,31 +7,19 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import update
 
 from agentbook.service.discovery_file import default_data
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Store, tables
-from agentbook.service.store.lock import DataLock
+from agentbook.service.store.lock import locked
 from agentbook.service.store.tables import SCHEMA_VERSION
 from service.databases import open_store
 
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_a_connection_that_is_in_use_is_closed_when_it_is_given_back(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    with store.engine.connect() as connection:
-        driver = connection.connection.driver_connection
-        store.close()
-        assert connection.execute(select(func.count()).select_from(tables.accounts)).scalar() == 0
-    assert driver is not None
-    with pytest.raises((sqlite3.ProgrammingError, psycopg.OperationalError), match="closed"):
-        driver.execute("SELECT 1")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
@@ -60,11 +48,6 @@ def test_a_store_that_was_copied_here_becomes_private(tmp_path: Path) -> None:
     store.read_now(lambda db: None)
     assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
     store.close()
-
-
-def test_the_store_is_in_wal_mode(tmp_path: Path) -> None:
-    Store(tmp_path).close()
-    assert sqlite3.connect(tmp_path / "store.db").execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
@@ -125,8 +108,7 @@ def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 def test_only_one_process_holds_the_lock(tmp_path: Path) -> None:
-    first = DataLock(tmp_path)
-    with pytest.raises(OperatorError, match=rf"\(pid {os.getpid()}\) is using"):
-        DataLock(tmp_path)
-    first.release()
-    DataLock(tmp_path).release()
+    with locked(tmp_path), pytest.raises(OperatorError, match=rf"\(pid {os.getpid()}\) is using"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass

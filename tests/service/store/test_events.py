@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from agentbook.service.store import Store, Transaction, event_json, events
 from service.databases import open_store
-from service.world import on_sqlite
 
 COUNT = 23
 AUTHOR = {"type": "user", "id": "u", "name": "u"}
@@ -62,30 +61,8 @@ def test_a_page_is_what_slicing_a_list_gives(
     assert [msgspec.json.decode(text)["id"] for text in json_texts] == expected[offset : offset + limit]
 
 
-@on_sqlite("a question about it")
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT id, size_bytes FROM events WHERE session_id = 's' AND id > '0' ORDER BY id DESC LIMIT 100",
-        "SELECT count(*) FROM events WHERE session_id = 's'",
-        "SELECT max(id) FROM events WHERE session_id = 's'",
-    ],
-)
-def test_no_text_is_read_to_list_events(filled: tuple[Store, list[str]], sql: str) -> None:
-    """In the order of the table, SQLite reads each text to the end: 0.4 ms for 1 MB."""
-    store, _ = filled
-    plan = store.read_now(lambda db: db.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}").all())
-    assert "USING COVERING INDEX events_by_size" in plan[0][3]
-
-
 def test_a_session_without_events(filled: tuple[Store, list[str]]) -> None:
     store, _ = filled
     assert store.read_now(lambda db: events.page(db, events.PageRequest("none"))) == ([], 0)
     assert store.read_now(lambda db: events.newest_id(db, "none")) is None
     assert store.read_now(lambda db: events.after(db, "none", "")) == ([], True)
-
-
-def test_texts_up_to_an_event(filled: tuple[Store, list[str]]) -> None:
-    store, made = filled
-    texts = store.read_now(lambda db: events.texts_up_to(db, "s", made[4], 3))
-    assert texts == [("message", "2"), ("message", "3"), ("message", "4")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -58,27 +57,6 @@ async def test_a_read_that_takes_too_long_is_ended(store: Store, monkeypatch: py
     store.read_now(lambda db: count_to(db, 1_000_000))
     monkeypatch.setattr("agentbook.service.store._READ_S", 60.0)
     assert (await store.read(lambda db: count_to(db, 1_000_000)))[0] == 1_000_000
-
-
-async def test_closing_waits_for_a_read_whose_caller_has_gone(tmp_path: Path) -> None:
-    """Its connection would outlive the store."""
-    store = Store(tmp_path)
-    began, go, done = threading.Event(), threading.Event(), threading.Event()
-
-    def work(db: Connection) -> None:
-        count_to(db, 1_000_000)
-        began.set()
-        go.wait(30)
-        db.exec_driver_sql("SELECT 1").scalar_one()
-        done.set()
-
-    reading = asyncio.create_task(store.read(work))
-    await asyncio.to_thread(began.wait, 30)
-    reading.cancel()
-    closing = asyncio.create_task(asyncio.to_thread(store.close))
-    go.set()
-    await closing
-    assert done.is_set()
 
 
 async def test_a_damaged_store_says_so_to_whoever_asks_whether_it_is_sound(tmp_path: Path) -> None:

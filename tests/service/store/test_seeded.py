@@ -16,7 +16,7 @@ import agentbook as ab
 from agentbook import embedded
 from agentbook.service import admin, ids
 from agentbook.service.errors import OperatorError
-from agentbook.service.store import BEGINNING, Seeding, Store
+from agentbook.service.store import Seeding, Store
 from service.process import Service, command
 from service.world import one_platform
 
@@ -125,20 +125,6 @@ def test_secrets_come_from_the_seed_in_this_mode_alone(tmp_path: Path) -> None:
     store = Store(tmp_path / "a")
     assert admin.create_key(store, "ada", "k", []) != keys[0], "the next one is another"
     store.close()
-
-
-def test_a_failed_write_does_not_advance_the_clock(tmp_path: Path) -> None:
-    store = Store(tmp_path, seeding=Seeding(1))
-    admin.create_account(store, "ada", "user")
-    with pytest.raises(OperatorError):
-        admin.create_account(store, "ada", "user")
-    admin.create_account(store, "bob", "user")
-    store.close()
-    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
-        (clock,) = db.execute("SELECT value FROM meta WHERE name = 'clock'").fetchone()
-        times = [row[0] for row in db.execute("SELECT created_at FROM accounts ORDER BY id")]
-    assert int(clock) == int(BEGINNING.timestamp() * 1000) + 2000
-    assert times == ["2026-10-01T09:00:01.000000Z", "2026-10-01T09:00:02.000000Z"]
 
 
 def test_parts_of_a_turn_do_not_depend_on_what_else_goes_on(tmp_path: Path) -> None:

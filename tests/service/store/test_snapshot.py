@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import resource
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -29,7 +25,7 @@ from agentbook.service.store.sign_in_tables import (
 )
 from agentbook.service.store.snapshot import restore, snapshot
 from agentbook.service.store.tables import SCHEMA_VERSION, accounts
-from service.process import COMMAND, Service, command
+from service.process import Service, command
 from service.world import on_sqlite
 
 
@@ -58,14 +54,6 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     assert names(tmp_path / "elsewhere" / "new") == ["ada"]
     filled(tmp_path / "elsewhere" / "new", "carl")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_the_command(tmp_path: Path) -> None:
-    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
-    assert command("snapshot", str(file), data=data).stdout == f"{file.stat().st_size} bytes in {file}\n"
-    filled(data, "bob")
-    assert command("restore", str(file), "--data", str(data), data=tmp_path).stdout == ""
-    assert names(data) == ["ada"]
 
 
 @on_sqlite("a snapshot is of a store in a directory")
@@ -103,29 +91,6 @@ def test_a_running_service_is_taken_in_one_state_and_not_restored_into(tmp_path:
     restore(file, data)
     with Service(data, scripted=True) as service:
         assert service.stop() == 0
-
-
-def test_a_failed_export_leaves_the_old_file(tmp_path: Path) -> None:
-    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
-    snapshot(data, file)
-    before = file.read_bytes()
-    filled(data, *(f"user {number}" for number in range(20)))
-
-    def small_disk() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
-
-    refused = subprocess.run(
-        [*COMMAND, "snapshot", str(file), "--data", str(data)],
-        preexec_fn=small_disk,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert refused.stderr.startswith(f"agentbook: Cannot write the snapshot {file}: ")
-    assert file.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "day.db"]
 
 
 def test_a_snapshot_cannot_replace_the_store_or_come_from_nothing(tmp_path: Path) -> None:
@@ -188,22 +153,6 @@ def test_a_store_that_a_command_writes_is_not_replaced(tmp_path: Path, monkeypat
         with pytest.raises(OperatorError, match="locked"):
             restore(file, data)
     assert names(data) == ["ada"]
-
-
-@on_sqlite("a snapshot is of a store in a directory")
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
-def test_an_old_write_ahead_log_is_not_applied_to_the_restored_store(tmp_path: Path) -> None:
-    data, file = filled(tmp_path / "data", "acme"), tmp_path / "day.db"
-    snapshot(data, file)
-    with Service(data, scripted=True) as service, service.http(service.key("workspaces:write")) as http:
-        for number in range(20):
-            http.post("/workspaces", json={"name": f"w{number}"})
-        service.stop(9)
-    assert (data / "store.db-wal").stat().st_size > 0
-    restore(file, data)
-    with closing(sqlite3.connect(data / "store.db")) as db:
-        assert db.execute("SELECT count(*) FROM workspaces").fetchone() == (0,)
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> None:

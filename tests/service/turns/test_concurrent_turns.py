@@ -36,20 +36,6 @@ async def wait_for_turns(world: World, count: int) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_hanging_agent_delays_only_its_own_session(filled: World) -> None:
-    stuck = await filled.start("draft:x hang")
-    await wait_for_turns(filled, 1)
-    await send(filled, stuck, "behind it")
-    others = [await filled.start(f"other {number}") for number in range(10)]
-    await wait_for_turns(filled, 11)
-    async with asyncio.timeout(20):
-        while len(filled.rows("pending_turns")) > 2:
-            await asyncio.sleep(0.005)
-    assert [len(replies(await filled.events(session))) for session in others] == [1] * 10
-    assert [event["type"] for event in await filled.events(stuck)] == ["message", "message"]
-    assert all(turn.message != "behind it" for turn in filled.agent.turns)
-
-
 async def test_a_queued_message_is_answered_however_the_turn_before_it_ended(tmp_path: Path) -> None:
     world = World(tmp_path, ceiling_s=1.0)
     world.workspace()

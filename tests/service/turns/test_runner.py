@@ -131,29 +131,6 @@ async def test_a_turn_runs_the_newest_version_of_its_agent(filled: World) -> Non
     assert (turn.system_prompt, turn.mode, turn.tools, turn.platform_tools) == ("p", "multi-turn", [], ["x"])
 
 
-async def test_an_answer_is_retried_until_the_store_accepts_it(
-    filled: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    session = await filled.start("wait:go")
-    while "go" not in filled.agent.signals:
-        await asyncio.sleep(0)
-    write, refused = filled.store.write, 0
-
-    async def full_disk(work: Any, **options: Any) -> Any:
-        nonlocal refused
-        if refused < 2:
-            refused += 1
-            raise OSError("disk full")
-        return await write(work, **options)
-
-    monkeypatch.setattr(filled.store, "write", full_disk)
-    monkeypatch.setattr("agentbook.service.turns.runner._RETRY_S", (0.0,))
-    filled.agent.signals.setdefault("go", asyncio.Event()).set()  # the turn may not have reached its wait yet
-    await filled.idle()
-    assert refused == 2
-    assert len(await filled.events(session)) == 2
-
-
 async def test_a_turn_waits_for_a_store_that_does_not_answer(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when PostgreSQL restarts while the turn begins."""
     failures = lose_reads(monkeypatch, 3)

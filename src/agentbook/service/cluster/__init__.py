@@ -7,12 +7,10 @@ processes share a PostgreSQL database, each has a `postgres.PostgresCluster`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
 
 from .. import errors, ids
 from ..store import Published
 
-Subscriber = Callable[[Any], None]
 TakeOver = Callable[[Collection[str]], Awaitable[None]]  # the turns of processes that are not among these
 
 
@@ -34,14 +32,8 @@ class Cluster:
         self.process_id = ids.new_id()
         self.deliver = deliver
 
-    def notify(self, topic: str, value: Any = None) -> None:
-        """Send a value, which is JSON, to the other processes soon.
-
-        Call this on the service's loop. A message may be lost, or arrive twice.
-        """
-
-    def subscribe(self, topic: str, callback: Subscriber) -> None:
-        """Call `callback` on the service's loop with each value of other processes."""
+    def offer_turns(self) -> None:
+        """Have other processes look for turns that nobody owns."""
 
     def require_others(self) -> None:
         """Raise the 503 if no other process can run what this one accepts."""

@@ -5,9 +5,9 @@ listens, and another that sends what `notify` has collected. It sends outside th
 transactions that write, because PostgreSQL makes transactions that notify commit one
 after another.
 
-A message is a hint. It may be lost, for example with a connection, and it may arrive
-twice. Code that derives state from messages reads that state again after a reconnection
-(`on_reconnect`), and from time to time anyway.
+A message is a hint: it may be lost, for example with a connection. Code that derives
+state from messages reads that state again after a reconnection (`on_connect`), and from
+time to time anyway.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from ..store import Store
-from . import Subscriber
+from ..store.engine import connection_parameters
 
 log = logging.getLogger("agentbook.service")
 
 CHANNEL = "agentbook"
-MAX_VALUE_BYTES = 7000  # of a message as JSON; PostgreSQL takes less than 8000 with the envelope
-_PAYLOAD_BYTES = 7800
 _PAUSE_S = 0.002  # between two sends; messages published in the meantime are sent together
 _MAX_WAITING = 10_000  # messages that wait for a connection; older ones are dropped
 _NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
@@ -46,14 +44,20 @@ class Bus:
         The store on that database.
     process_id
         Identifies this process, which does not receive its own messages.
+
+    Attributes
+    ----------
+    on_connect : callable
+        Called on the loop each time this process begins to listen: earlier messages are
+        not received, so read the state from the store.
     """
 
     def __init__(self, store: Store, process_id: str) -> None:
         self._process_id = process_id
         self._store = store
-        self._subscribers: dict[str, list[Subscriber]] = {}
-        self._reconnected: list[Callable[[], None]] = []
-        self._waiting: deque[str] = deque()
+        self._subscribers: dict[str, Callable[[Any], None]] = {}
+        self.on_connect: Callable[[], None] = lambda: None
+        self._waiting: deque[str] = deque(maxlen=_MAX_WAITING)
         self._published = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()  # nothing waits, and nothing is being sent
@@ -62,32 +66,16 @@ class Bus:
     def notify(self, topic: str, value: Any = None) -> None:
         """Send a value to the others soon; call this on the loop.
 
-        Raises
-        ------
-        ValueError
-            If it is longer than `MAX_VALUE_BYTES`.
+        It takes at most 7,900 bytes as JSON.
         """
-        message = json.dumps([topic, value], separators=(",", ":"))
-        if len(message) > MAX_VALUE_BYTES:
-            raise ValueError(f"A message of {len(message)} bytes on {topic!r} is too long for the bus.")
-        if not self._tasks:
-            return
-        if len(self._waiting) >= _MAX_WAITING:
-            self._waiting.popleft()
-        self._waiting.append(message)
-        self._published.set()
-        self._idle.clear()
+        if self._tasks:
+            self._waiting.append(json.dumps([self._process_id, topic, value], separators=(",", ":")))
+            self._published.set()
+            self._idle.clear()
 
-    def subscribe(self, topic: str, callback: Subscriber) -> None:
+    def subscribe(self, topic: str, callback: Callable[[Any], None]) -> None:
         """Call `callback` on the loop with each value of other processes."""
-        self._subscribers.setdefault(topic, []).append(callback)
-
-    def on_reconnect(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the loop each time this process begins to listen.
-
-        Earlier messages are no longer received: read the state from the store.
-        """
-        self._reconnected.append(callback)
+        self._subscribers[topic] = callback
 
     async def start(self) -> None:
         """Begin to listen and to send. Anything sent earlier is lost."""
@@ -126,66 +114,34 @@ class Bus:
                 await asyncio.sleep(_RECONNECT_S[min(failures, len(_RECONNECT_S) - 1)])
 
     async def _connect(self) -> AsyncConnection[Any]:
-        return await AsyncConnection.connect(**self._store.connection_parameters(), autocommit=True)
+        return await AsyncConnection.connect(**connection_parameters(self._store.engine), autocommit=True)
 
     async def _listen(self, listening: asyncio.Event) -> None:
         async with await self._connect() as connection:
             await connection.execute(f"LISTEN {CHANNEL}")
             listening.set()
-            for callback in self._reconnected:
-                _call(callback)
+            self.on_connect()
             async for notification in connection.notifies():
                 self._receive(notification.payload)
 
     def _receive(self, payload: str) -> None:
-        sender, *messages = json.loads(payload)
-        if sender == self._process_id:
-            return
-        for topic, value in messages:
-            for callback in self._subscribers.get(topic, ()):
-                _call(callback, value)
+        sender, topic, value = json.loads(payload)
+        if sender != self._process_id:
+            try:
+                self._subscribers[topic](value)
+            except Exception:
+                log.exception("a message of another process could not be handled")
 
     async def _send(self) -> None:
         async with await self._connect() as connection:
             # Nothing is stored, so there is no need to wait for the disk.
             await connection.execute("SET synchronous_commit = off")
             while True:
-                await self._published.wait()
-                self._published.clear()
-                while self._waiting:
-                    await self._send_waiting(connection)
+                while messages := list(self._waiting):
+                    await connection.execute(_NOTIFY, (CHANNEL, messages))
+                    for _ in messages:  # only now: receiving a message twice does no harm
+                        self._waiting.popleft()
                     await asyncio.sleep(_PAUSE_S)
                 self._idle.set()
-
-    async def _send_waiting(self, connection: AsyncConnection[Any]) -> None:
-        messages = list(self._waiting)
-        self._waiting.clear()
-        try:
-            await connection.execute(_NOTIFY, (CHANNEL, _payloads(self._process_id, messages)))
-        except Exception:
-            # They may have been sent already; receiving a message twice does no harm.
-            self._waiting.extendleft(reversed(messages[: _MAX_WAITING - len(self._waiting)]))
-            self._published.set()
-            raise
-
-
-def _payloads(sender: str, messages: list[str]) -> list[str]:
-    """Pack messages, in order, into as few payloads as possible."""
-    head = json.dumps(sender)
-    payloads: list[list[str]] = []
-    size = _PAYLOAD_BYTES
-    for message in messages:
-        if size + len(message) + 1 > _PAYLOAD_BYTES:
-            payloads.append([head])
-            size = len(head) + 2
-        payloads[-1].append(message)
-        size += len(message) + 1
-    return [f"[{','.join(parts)}]" for parts in payloads]
-
-
-def _call(callback: Callable[..., None], *values: Any) -> None:
-    """Call a subscriber; the others get the message even if it fails."""
-    try:
-        callback(*values)
-    except Exception:
-        log.exception("a message of another process could not be handled")
+                self._published.clear()
+                await self._published.wait()

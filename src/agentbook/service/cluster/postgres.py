@@ -9,15 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
-from typing import Any
 
-from sqlalchemy.exc import DBAPIError
-
-from ..errors import OperatorError
 from ..store import Published, Store
 from ..turns.live import Channel, Hub
-from . import Cluster, Subscriber, TakeOver
+from . import Cluster, TakeOver
 from .bus import Bus
 from .delivery import Delivery
 from .drafts import DraftRelay
@@ -28,27 +23,6 @@ log = logging.getLogger("agentbook.service")
 LOOK_S = 2.0
 _EVENTS, _TURNS = "events", "turns"  # topics of the bus
 _SESSIONS_PER_MESSAGE = 100
-
-
-@contextlib.contextmanager
-def joined_database(store: Store) -> Iterator[None]:
-    """Share a database with other services, for as long as the block runs.
-
-    Raises `OperatorError` if one of them has a seeded store: that belongs to one
-    service, because it uses every instant only once.
-    """
-    kind = "" if store.clock.is_seeded else "_shared"
-    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock{kind}(7233172)").scalar():
-            raise OperatorError(
-                "Another service is using this database, and the store is seeded: stop it, or give this one a database "
-                "of its own."
-            )
-        try:
-            yield
-        finally:
-            with contextlib.suppress(DBAPIError):
-                connection.exec_driver_sql(f"SELECT pg_advisory_unlock{kind}(7233172)")
 
 
 class PostgresCluster(Cluster):
@@ -70,15 +44,12 @@ class PostgresCluster(Cluster):
         self._tasks: list[asyncio.Task[None]] = []
         hub.on_listener = self._begin_listening
         hub.on_draft = self._drafts.change
-        self.subscribe(_EVENTS, self._delivery.note_changed)
-        self.subscribe(_TURNS, lambda _value: self._look_now.set())
-        self._bus.on_reconnect(self._delivery.reconcile)
+        self._bus.subscribe(_EVENTS, self._delivery.note_changed)
+        self._bus.subscribe(_TURNS, lambda _value: self._look_now.set())
+        self._bus.on_connect = self._delivery.reconcile
 
-    def notify(self, topic: str, value: Any = None) -> None:
-        self._bus.notify(topic, value)
-
-    def subscribe(self, topic: str, callback: Subscriber) -> None:
-        self._bus.subscribe(topic, callback)
+    def offer_turns(self) -> None:
+        self._bus.notify(_TURNS)
 
     def require_others(self) -> None:
         """There may be some, or a process that starts: it takes what nobody owns."""
@@ -93,7 +64,7 @@ class PostgresCluster(Cluster):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.to_thread(self._lease.close)
-        self._bus.notify(_TURNS)
+        self.offer_turns()
         await self._bus.aclose()
 
     def _tell(self, published: list[Published]) -> None:

@@ -11,7 +11,7 @@ our choice, high enough that only a runaway agent reaches them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,19 +102,12 @@ class Budget:
 
     All concurrent turns of the spender share one budget, so each can exceed it by at
     most one answer. `scope` is ``WORKSPACE``, ``AGENT`` or ``USER``; `name` is the
-    spender's. `on_spend` is called with the tokens spent.
+    spender's. `remaining_tokens` may become negative.
     """
 
     scope: str
     name: str
     remaining_tokens: int
-    on_spend: Callable[[int], None] | None = None
-
-    def spend(self, tokens: int) -> None:
-        """Take `tokens` off what remains, which may become negative."""
-        self.remaining_tokens -= tokens
-        if self.on_spend is not None:
-            self.on_spend(tokens)
 
     @property
     def failure(self) -> Failure | None:
@@ -208,7 +201,7 @@ class Meter:
                 self._usages.append(step)
                 self.tokens_by_agent[agent_id] += tokens
                 for budget in self._budgets_of(agent_id):
-                    budget.spend(tokens)
+                    budget.remaining_tokens -= tokens
                 return failure("llm_tokens") if self.tokens > limits.llm_tokens else None
             case SubtaskStarted():
                 self._subtasks += 1

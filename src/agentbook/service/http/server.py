@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .. import admin, demo, discovery_file, ids
+from .. import admin, demo, discovery_file
 from ..discovery_file import RunningService
 from ..engines.base import Engine
 from ..engines.function import FunctionEngine, check_function
@@ -33,7 +33,7 @@ from ..proxies import LOOPBACK, LOOPBACK_HOSTS, TrustedProxies
 from ..state import Platform
 from ..store import Seeding, Store
 from ..store.engine import prepare_directory, writing_to
-from ..store.lock import DataLock
+from ..store.lock import locked
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
 from .monitoring import Monitoring
@@ -136,15 +136,11 @@ def serve(settings: Settings) -> None:
             check_function(name, function)
         prepare_directory(settings.data)
         if settings.database is None:
-            stack.callback(DataLock(settings.data).release)
+            stack.enter_context(locked(settings.data))
         stack.callback(discovery_file.withdraw, settings.data)
         store = stack.enter_context(
             contextlib.closing(Store(settings.data, settings.database, seeding=settings.seeding))
         )
-        if settings.database is not None:
-            from ..cluster.postgres import joined_database
-
-            stack.enter_context(joined_database(store))
         if left_out := demo.write_once(store, bare=settings.bare):
             print(f"agentbook: {left_out}", file=sys.stderr)
         if settings.until_unused:
@@ -170,7 +166,6 @@ def _run(
         settings.data,
         root_url + VERSION_PATH,
         os.getpid(),
-        ids.now(),
         secrets.token_urlsafe(32),
         (public or root_url) + VERSION_PATH,
         settings.database is not None,

@@ -22,7 +22,7 @@ from sqlalchemy.exc import OperationalError
 from .. import ids
 from ..errors import OperatorError
 from ..ids import Clock
-from .engine import DAMAGED, close_connections, connection_parameters, open_engine, unavailable_reason
+from .engine import DAMAGED, close_connections, open_engine, unavailable_reason
 from .seeded import BEGINNING, Seeding, open_clock
 from .transaction import Published, Transaction
 from .writer import Writer
@@ -95,9 +95,9 @@ class Store:
         # More threads would only compete with the loop for the interpreter.
         self._readers = ThreadPoolExecutor(_READERS, "agentbook-reader")
         self._reading = 0
-        self._checking: asyncio.Future[None] | None = None
+        self._checking = asyncio.Lock()
         self._sound_until = 0.0
-        self._failures = self._checked_failures = 0  # in all, and before the last check that succeeded
+        self._has_failed = False  # since the last check that succeeded
         self._damage: Exception | None = None
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
@@ -116,8 +116,7 @@ class Store:
         """What a failure says about the store; damage stays."""
         reason = unavailable_reason(error)
         if reason is not None:
-            self._sound_until = 0.0
-            self._failures += 1
+            self._sound_until, self._has_failed = 0.0, True
         if reason == DAMAGED:
             self._damage = error
 
@@ -188,31 +187,23 @@ class Store:
         none within `_CHECK_S` after one that succeeded, unless another write failed.
         After that it has to be a long one: a disk may be full for all but short ones.
         """
-        if self._damage is not None:
-            raise self._damage
-        if time.monotonic() < self._sound_until:
-            return
-        if self._checking is None or self._checking.done():
-            self._checking = asyncio.ensure_future(asyncio.to_thread(self._check_now))
-            self._checking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        try:
-            await asyncio.shield(self._checking)
-        except Exception as error:
-            self._note(error)
-            raise
-        if self._failures == self._checked_failures:
-            self._sound_until = time.monotonic() + _CHECK_S
+        async with self._checking:
+            if self._damage is not None:
+                raise self._damage
+            if time.monotonic() < self._sound_until:
+                return
+            length, self._has_failed = _CHECK_BYTES if self._has_failed else 0, False
+            try:
+                await asyncio.to_thread(self._check_now, length)
+            except Exception as error:
+                self._note(error)
+                raise
+            if not self._has_failed:
+                self._sound_until = time.monotonic() + _CHECK_S
 
-    def _check_now(self) -> None:
-        failures = self._failures
-        length = 0 if failures == self._checked_failures else _CHECK_BYTES
+    def _check_now(self, length: int) -> None:
         with self.engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
             connection.execute(_CHECK, {"now": ids.now() + os.urandom(length // 2).hex()})
-        self._checked_failures = failures
-
-    def connection_parameters(self) -> dict[str, Any]:
-        """The parameters that psycopg connects with, for use outside the pool."""
-        return connection_parameters(self.engine)
 
     def close(self) -> None:
         """Finish waiting writes and reads, and close every connection."""

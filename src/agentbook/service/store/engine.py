@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import select as os_select
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -212,8 +211,6 @@ def _by_url(database: str) -> Engine:
             hide_parameters=True,
         )
         event.listen(engine, "begin", _on_postgres_begin)
-        dialect: Any = engine.dialect
-        dialect.do_ping = functools.partial(_ping, dialect.do_ping)
         return engine
     except (ArgumentError, NoSuchModuleError):
         raise OperatorError(
@@ -221,21 +218,6 @@ def _by_url(database: str) -> Engine:
         ) from None
     except ModuleNotFoundError:
         raise OperatorError("PostgreSQL needs a driver: pip install 'psycopg[binary]'.") from None
-
-
-def _ping(ping: Callable[[Any], bool], connection: Any) -> bool:
-    """Whether a connection of the pool is alive; without a round trip if possible.
-
-    A server that ends a connection sends a message and closes it, so there is something
-    to read.
-    """
-    if connection.closed:
-        return False
-    if not hasattr(os_select, "poll"):  # on Windows
-        return ping(connection)
-    waiting = os_select.poll()
-    waiting.register(connection.fileno(), os_select.POLLIN)
-    return ping(connection) if waiting.poll(0) else True
 
 
 @functools.cache

@@ -20,7 +20,6 @@ from .transaction import Published, Transaction
 MAX_PAGE = 8 << 20
 _REPLAY_PAGE = 1000
 _REPLAY_BYTES = 64 * 1024
-_HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no more
 
 # Columns to sort by that do not give the order of ids, as `created_at` does.
 _SORTED = frozenset({"type", "task_id"})
@@ -66,19 +65,9 @@ class PageRequest:
         return f"{column} IS NULL {direction}, {column} {direction}, id {direction}"
 
 
-class _Content(msgspec.Struct):
-    text: str | None = None
-
-
-class _TextEvent(msgspec.Struct):
-    """The part of an event that contains its text."""
-
-    content: _Content
-
-
 def newest_id(db: Connection, session_id: str) -> str | None:
     """Return the greatest event id of a session, or None."""
-    newest: str | None = _execute(db, "SELECT max(id) FROM events WHERE session_id = ?", session_id).scalar()
+    newest: str | None = execute(db, "SELECT max(id) FROM events WHERE session_id = ?", session_id).scalar()
     return newest
 
 
@@ -121,7 +110,7 @@ def page(db: Connection, request: PageRequest) -> tuple[list[str], int]:
     A page that is longer than `MAX_PAGE` ends early, but has at least one event.
     """
     count = "SELECT count(*) FROM events WHERE session_id = ? AND id > ?"
-    total = int(_execute(db, count, request.session_id, request.from_id).scalar_one())
+    total = int(execute(db, count, request.session_id, request.from_id).scalar_one())
     if request.offset >= total:  # no session is sorted for an empty page
         return [], total
     rows, _ = _rows(db, request, MAX_PAGE)
@@ -137,27 +126,6 @@ def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published
     return [Published(session_id, *row) for row in rows], is_last
 
 
-def texts_up_to(db: Connection, session_id: str, last_id: str, limit: int) -> list[tuple[str, str]]:
-    """Return (type, text) of the last messages and replies up to an event.
-
-    At most `limit`, oldest first, and no more once `_HISTORY` characters are reached.
-    """
-    sql = (
-        "SELECT type, wire FROM events WHERE session_id = ? AND id <= ? AND type IN ('message', 'runtime_done') "
-        "ORDER BY id DESC"
-    )
-    texts: list[tuple[str, str]] = []
-    characters = 0
-    for type_, json_text in _execute(db, sql, session_id, last_id):
-        text = msgspec.json.decode(json_text, type=_TextEvent).content.text
-        if text is not None:
-            texts.append((type_, text))
-            characters += len(text)
-            if len(texts) == limit or characters > _HISTORY:
-                break
-    return texts[::-1]
-
-
 def _rows(db: Connection, request: PageRequest, max_bytes: int) -> tuple[list[tuple[str, str, str]], bool]:
     """Return (id, type, JSON text) of a page, and whether no event comes after it.
 
@@ -168,7 +136,7 @@ def _rows(db: Connection, request: PageRequest, max_bytes: int) -> tuple[list[tu
         "SELECT id, size_bytes FROM events WHERE session_id = ? AND id > ? "  # noqa: S608 - constants
         f"ORDER BY {request.order()} LIMIT ? OFFSET ?"
     )
-    sizes = _execute(db, lengths, request.session_id, request.from_id, request.limit, request.offset).all()
+    sizes = execute(db, lengths, request.session_id, request.from_id, request.limit, request.offset).all()
     ids: list[str] = []
     length = 0
     for id_, size in sizes:
@@ -183,10 +151,10 @@ def _rows(db: Connection, request: PageRequest, max_bytes: int) -> tuple[list[tu
     else:
         chosen, parameters = f"id IN ({', '.join('?' * len(ids))})", ids
     found = f"SELECT id, type, wire FROM events WHERE session_id = ? AND {chosen}"  # noqa: S608 - constants
-    by_id: dict[str, Any] = {row[0]: row for row in _execute(db, found, request.session_id, *parameters)}
+    by_id: dict[str, Any] = {row[0]: row for row in execute(db, found, request.session_id, *parameters)}
     return [by_id[id_] for id_ in ids], len(ids) == len(sizes) < request.limit
 
 
-def _execute(db: Connection, sql: str, *parameters: str | int) -> CursorResult[*tuple[Any, ...]]:
+def execute(db: Connection, sql: str, *parameters: str | int) -> CursorResult[*tuple[Any, ...]]:
     """Execute a statement whose parameters are written ``?``."""
     return db.exec_driver_sql(sql.replace("?", "%s") if db.dialect.name == "postgresql" else sql, parameters)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..._files import FileLock
 from ..errors import OperatorError
 
 
-class DataLock:
-    """Held from construction until `release` or the end of the process."""
+@contextlib.contextmanager
+def locked(data: Path) -> Iterator[None]:
+    """Keep other services from a data directory until the block, or the process, ends.
 
-    def __init__(self, data: Path) -> None:
-        self._lock = FileLock(data / "service.lock", holder=str(os.getpid()))
+    Raises `OperatorError` if one is using it, or if it cannot be locked.
+    """
+    lock = FileLock(data / "service.lock", holder=str(os.getpid()))
+    try:
         try:
-            acquired = self._lock.acquire(timeout_s=0)
+            is_held = lock.acquire(timeout_s=0)
         except OSError as error:  # some network file systems have no locks
-            self._lock.release()
             raise OperatorError(
                 f"{data} cannot be locked ({error.strerror or error}); choose a local disk with --data."
             ) from None
-        if not acquired:
-            holder = self._lock.holder()
-            self._lock.release()
+        if not is_held:
             raise OperatorError(
-                f"Another service (pid {holder}) is using {data}; stop it, or give this one its own --data directory."
+                f"Another service (pid {lock.holder()}) is using {data}; stop it, or give this one its own --data "
+                "directory."
             )
-
-    def release(self) -> None:
-        """Let another service use the directory."""
-        self._lock.release()
+        yield
+    finally:
+        lock.release()

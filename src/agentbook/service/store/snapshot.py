@@ -13,7 +13,7 @@ from ..._files import atomic_write
 from .. import discovery_file
 from ..errors import OperatorError
 from .engine import STORE_FILE, open_engine
-from .lock import DataLock
+from .lock import locked
 from .tables import SCHEMA_VERSION
 
 _BUSY_S = 30.0
@@ -98,9 +98,9 @@ def restore(file: Path, data: Path) -> list[str]:
     discovery_file.require_own_store(data)
     _check(file)
     open_engine(data).dispose()  # creates the store if it is missing
-    lock = DataLock(data)
     try:
         with (
+            locked(data),
             _opened(file) as source,
             contextlib.closing(sqlite3.connect("")) as changed,
             contextlib.closing(sqlite3.connect(data / STORE_FILE, timeout=_BUSY_S)) as store,
@@ -111,8 +111,6 @@ def restore(file: Path, data: Path) -> list[str]:
             return changes
     except (OSError, sqlite3.Error) as error:
         raise OperatorError(f"Cannot restore {file} to {data}: {_reason(error)}. The store is as it was.") from None
-    finally:
-        lock.release()
 
 
 def _keep_ended(store: sqlite3.Connection, changed: sqlite3.Connection) -> list[str]:

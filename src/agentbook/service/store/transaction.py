@@ -40,18 +40,6 @@ class Transaction:
     `new_event_id` returns the id of a new event, and its instant.
     """
 
-    __slots__ = (
-        "callbacks",
-        "changes_access",
-        "clock",
-        "db",
-        "endings",
-        "events",
-        "execute",
-        "new_event_id",
-        "rows",
-    )
-
     def __init__(
         self, db: Connection, clock: Clock, new_event_id: Callable[[], tuple[str, str]], execute: Execute
     ) -> None:

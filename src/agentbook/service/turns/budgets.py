@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from sqlalchemy import Connection, case, or_, select
 
-from ..cluster import Cluster
 from ..engines.meter import Budget, RunLimits
 from ..ids import Clock
 from ..store import Transaction
@@ -42,19 +40,15 @@ class MonthlyBudgets:
 
     The remainder is read from the store when a turn begins, and counted here from then
     on: turns that run at the same time see what the others use before it is stored.
-    Processes tell each other what their turns use, so the same is true for turns of
-    other processes, a few milliseconds later. A repeated message counts twice, until
-    the service restarts; a lost one counts once its turn is stored.
+    What turns of other processes use is seen once it is stored.
 
     Parameters
     ----------
     limits
         Names the budgets.
-    cluster
-        The other processes.
     """
 
-    def __init__(self, limits: RunLimits, cluster: Cluster) -> None:
+    def __init__(self, limits: RunLimits) -> None:
         self._limits = {
             "WORKSPACE": limits.workspace_budget,
             "AGENT": limits.agent_budget,
@@ -62,8 +56,6 @@ class MonthlyBudgets:
         }
         self._month = ""
         self._budgets: dict[tuple[str, str], Budget] = {}
-        self._cluster = cluster
-        cluster.subscribe("spent", lambda value: self._note_spent(*value))
 
     def of_session(self, db: Connection, session_id: str, month: str) -> tuple[Budget, ...]:
         """The budgets that a session's turns count against."""
@@ -93,28 +85,10 @@ class MonthlyBudgets:
         if month > self._month:
             self._month, self._budgets = month, {}
         budgets, key = self._budgets, (spender.scope, spender.id)
-        if key not in budgets:  # another thread may be first
-            on_spend = partial(self._tell, spender, month)
-            budgets.setdefault(key, Budget(spender.scope, spender.name, remaining, on_spend))
-        budget = budgets[key]
+        budget = budgets.setdefault(key, Budget(spender.scope, spender.name, remaining))
         if remaining < budget.remaining_tokens:
             budget.remaining_tokens = remaining
         return budget
-
-    def _tell(self, spender: _Spender, month: str, tokens: int) -> None:
-        """Tell the other processes what a turn has used and what remains."""
-        budget = self._budgets.get((spender.scope, spender.id))
-        if budget is not None:
-            fact = [spender.scope, spender.id, spender.name, month, tokens, budget.remaining_tokens]
-            self._cluster.notify("spent", fact)
-
-    def _note_spent(self, scope: str, id_: str, name: str, month: str, tokens: int, remaining: int) -> None:
-        """Count what a turn of another process has used, of a budget known or not."""
-        budget = self._budgets.get((scope, id_))
-        if budget is not None and month == self._month:
-            budget.remaining_tokens -= tokens
-        if month >= self._month:
-            self._lower(_Spender(scope, id_, name), month, remaining)
 
 
 def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None, int]) -> None:

@@ -33,7 +33,12 @@ _OF_VERSION = (
     *SAMPLING,
 )
 _MARK_UPDATED = "UPDATE sessions SET updated_at = ? WHERE id = ?"
-_HISTORY = 400  # messages; an agent does not see older ones
+_HISTORY = 400  # messages besides the turn's own; an agent does not see older ones
+_CHARACTERS = 8 << 20  # of them; one LLM request takes no more
+_TEXTS = (
+    "SELECT type, wire FROM events WHERE session_id = ? AND id <= ? AND type IN ('message', 'runtime_done') "
+    "ORDER BY id DESC"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +175,31 @@ def engine_of_version(engine: str) -> str:
     return "llm" if engine in ("blank", "auto_managed_state") else engine
 
 
+class _Content(msgspec.Struct):
+    text: str | None = None
+
+
+class _TextEvent(msgspec.Struct):
+    """The part of an event that contains its text."""
+
+    content: _Content
+
+
 def _messages(db: Connection, turn: PendingTurn) -> list[Message]:
-    """The messages and replies up to the turn's own message, oldest first."""
-    rows = events.texts_up_to(db, turn.session_id, turn.message_id, _HISTORY + 1)
-    return [Message("user" if type_ == "message" else "assistant", text) for type_, text in rows]
+    """The messages and replies up to the turn's own message, oldest first.
+
+    The newest `_HISTORY`, and no more once `_CHARACTERS` are reached.
+    """
+    messages: list[Message] = []
+    characters = 0
+    for type_, json_text in events.execute(db, _TEXTS, turn.session_id, turn.message_id):
+        text = msgspec.json.decode(json_text, type=_TextEvent).content.text
+        if text is not None:
+            messages.append(Message("user" if type_ == "message" else "assistant", text))
+            characters += len(text)
+            if len(messages) > _HISTORY or characters > _CHARACTERS:
+                break
+    return messages[::-1]
 
 
 def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> None:

@@ -88,14 +88,13 @@ class Turns:
         self._hub = hub
         self._engines = engines
         self._settings = settings
-        self._monthly = budgets.MonthlyBudgets(settings.limits, cluster)
+        self._monthly = budgets.MonthlyBudgets(settings.limits)
         self._cluster = cluster
         self.on_end: list[Callable[[TurnOutcome, float], None]] = []
         self.fault_for_turn: Callable[[str], Awaitable[Failure | None]] = _no_fault
         self._tasks: dict[str, asyncio.Task[None]] = {}  # of running turns, by the turn's task
         self._forgotten: set[PendingTurn] = set()
         self._queue = TurnQueue(cluster.process_id, self._start)
-        self._offer = partial(cluster.notify, "turns")  # has another process look for turns that nobody owns
 
     def ask(self, tx: Transaction, session_id: str, text: str, principal: Principal) -> Published:
         """Add a message to a session; its agent answers after the commit.
@@ -105,7 +104,7 @@ class Turns:
         """
         if self._queue.is_draining:
             self._cluster.require_others()
-            tx.after_commit(self._offer)
+            tx.after_commit(self._cluster.offer_turns)
         return accept(tx, self._queue, session_id, text, principal)
 
     async def take_over(self, living: Collection[str] = ()) -> None:
@@ -178,7 +177,7 @@ class Turns:
                     return
                 write_outcome(tx, turn, outcome)
                 if self._queue.is_draining:
-                    tx.after_commit(self._offer)
+                    tx.after_commit(self._cluster.offer_turns)
                 tx.after_commit(tell)
 
             # The store may refuse writes for a while (disk full). Until it accepts

@@ -135,7 +135,7 @@ class SubAgents:
                     yield replace(step, agent_id=agent.id)
                 case LlmUsage(tokens, agent_id=None):
                     if budget is not None:
-                        budget.spend(tokens)
+                        budget.remaining_tokens -= tokens
                     yield replace(step, agent_id=agent.id)
                 case StateSaved(size_bytes, agent_id=None):
                     if size_bytes > self.limits.state_bytes:
