@@ -11,14 +11,12 @@ import pytest
 from sqlalchemy import Connection as Database
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from agentbook.service import errors, state
+from agentbook.service import state
 from agentbook.service.http import websocket
 from service.http.raw import handshake, listening
 from service.world import World
 
 pytestmark = pytest.mark.anyio
-
-FRAMES = ((0x89, 20), (0x81, 20), (0x88, 0))  # a ping, a text, and a close without a code
 
 
 @pytest.mark.parametrize(
@@ -48,60 +46,6 @@ async def test_access_is_checked_again_after_a_failure_of_the_store(
                 while hub.access_changes < noticed:
                     await asyncio.sleep(0.01)
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
-
-
-async def test_the_sockets_of_a_caller_share_a_check_of_their_access(world: World) -> None:
-    checks = websocket.AccessChecks(world.platforms[0])
-    reads: list[str] = []
-
-    async def check(caller: str, error: Exception | None = None) -> None:
-        def read(_db: Database) -> None:
-            reads.append(caller)
-            if error is not None:
-                raise error
-
-        outcomes = await asyncio.gather(*(checks.check(caller, read) for _ in range(20)), return_exceptions=True)
-        assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == [error] * 20 * (error is not None)
-
-    await check("ada")
-    await check("ada")
-    await check("bob")
-    world.platforms[0].hub.recheck_access()
-    await check("ada")
-    await check("eve", errors.invalid_key())
-    await check("eve")
-    assert reads == ["ada", "bob", "ada", "eve", "eve"]
-
-
-@pytest.mark.parametrize(
-    ("texts", "each_turn"),
-    [
-        (["x"], websocket._TICK_TEXTS),
-        (["x"] * websocket._TICK_TEXTS, 1),
-        (["x" * (websocket._TICK_CHARACTERS // 4)], 4),
-        (["x" * websocket._TICK_CHARACTERS * 2], 1),
-    ],
-    ids=["short", "many", "long", "longer than a turn"],
-)
-async def test_sockets_share_the_turns_of_the_loop(texts: list[str], each_turn: int) -> None:
-    limiter = websocket.PerTickLimiter()
-    sent: list[int] = []
-
-    async def send(number: int) -> None:
-        await limiter.wait(texts)
-        sent.append(number)
-
-    waiting = [asyncio.create_task(send(number)) for number in range(each_turn * 3 + 1)]
-    await asyncio.sleep(0)
-    waiting.pop(0).cancel()  # its socket has gone
-    sizes = []
-    while len(sent) < len(waiting):
-        before = len(sent)
-        await asyncio.sleep(0)
-        sizes.append(len(sent) - before)
-    assert sent == list(range(1, each_turn * 3 + 1)), "in the order in which they came"
-    assert [size for size in sizes if size] == [each_turn] * 3
-    await send(0)  # also when nobody waited any more
 
 
 async def test_a_key_that_is_revoked_while_a_text_waits_for_its_turn_does_not_get_it(

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from sqlalchemy import Connection
@@ -26,8 +26,7 @@ from ..store.engine import unavailable_reason
 from ..turns.live import TYPES, Cursor
 from ..web.endpoints import OPERATION, origin_host
 
-CheckAccess = Callable[[Connection], object]  # raises the error for a caller who may not listen
-Recheck = Callable[[], Awaitable[float]]  # raises it too; returns when access was checked
+Recheck = Callable[[], Awaitable[object]]  # raises the error for a caller who may not listen
 
 log = logging.getLogger("agentbook.service")
 
@@ -46,34 +45,6 @@ _TICK_CHARACTERS = 1 << 18
 _RESTART = 1012  # the client reconnects: to this service later, or to another process right away
 _INTERNAL_ERROR = 1011
 _REFUSED = 4000  # plus the HTTP status: a close code of the application's own
-
-
-class AccessChecks:
-    """Checks whether listeners still have access, once for all sockets of a caller.
-
-    On PostgreSQL each check is a read in a thread. A session with many sockets would
-    need one for each, and its events would wait behind them.
-    """
-
-    def __init__(self, platform: Platform) -> None:
-        self._platform = platform
-        self._period = (0, 0.0)  # how often access had changed, and the time that all share
-        self._checks: dict[Hashable, asyncio.Task[object]] = {}
-
-    async def check(self, caller: Hashable, check_access: CheckAccess) -> float:
-        """Raise the error if a caller may not listen; return since when it is known."""
-        now = time.monotonic()
-        period = self._platform.hub.access_changes, now - now % RECHECK_S
-        if period != self._period:
-            self._period, self._checks = period, {}
-        if caller not in self._checks:
-            self._checks[caller] = asyncio.create_task(self._platform.store.read(check_access))
-        try:
-            await asyncio.shield(self._checks[caller])
-        except Exception:  # the next socket asks again
-            self._checks.pop(caller, None)
-            raise
-        return period[1]
 
 
 class PerTickLimiter:
@@ -111,7 +82,6 @@ class EventSocket:
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
-        self._access = AccessChecks(platform)
         self._limiter = PerTickLimiter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,7 +106,7 @@ class EventSocket:
 
         access_changes = hub.access_changes
         from_id, types = await self.platform.store.read(check_access)
-        recheck = partial(self._access.check, (credential, session_id), check_access)
+        recheck = partial(self.platform.store.read, check_access)
         # Listen first, then read the store: events committed in between are in the
         # ring.
         with hub.listening(session_id) as channel:
@@ -192,8 +162,8 @@ class EventSocket:
                 await changed.wait()
             is_old = time.monotonic() - checked_at >= RECHECK_S
             if hub.access_changes != access_changes or (texts and is_old):
-                access_changes = hub.access_changes
-                checked_at = await recheck()
+                access_changes, checked_at = hub.access_changes, time.monotonic()
+                await recheck()
             for text in texts:
                 await send({"type": "websocket.send", "text": text})
 
