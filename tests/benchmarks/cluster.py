@@ -1,6 +1,6 @@
 """Measures several processes on one PostgreSQL against their goals.
 
-    python tests/benchmarks/cluster.py [writers] [delivery] [page] [turns] [--quick]
+    python tests/benchmarks/cluster.py [writers] [page] [turns] [--quick]
 
 PostgreSQL is a server of its own in a temporary directory, which writes through to the
 disk as one in use does. Its processes, the platform's and this one share the machine's
@@ -25,20 +25,15 @@ from pathlib import Path
 
 import httpx
 import psycopg
-from crowd import Crowd
 from report import Report
 from service_process import Service, cpu_s
 from sqlalchemy import make_url
-
-from service import Listener, handshake, listen
 
 sys.path.append(str(Path(__file__).parents[1] / "service"))
 
 from databases import HOW_TO_GET_IT, Cluster, database_url, server_binaries  # type: ignore[import-not-found]
 
 WRITERS = 64
-SOCKETS = 1000
-EVENT_BYTES = 530  # of a frame with a text of 200 characters
 
 # Reads how many writers to run and how many events each writes; says when it is ready,
 # and how long it took once it was told to begin.
@@ -182,66 +177,6 @@ def measure_writers(report: Report, quick: bool) -> None:
         )
 
 
-def measure_delivery(report: Report, quick: bool) -> None:
-    """Measure how long an event takes to a socket of the other process.
-
-    A thousand further sockets, half of them on each process, get an event a second. A
-    socket of the same process gets the event after its commit: what remains is the way
-    to the other process.
-    """
-    events = 100 if quick else 400
-    duration_s = (20 + events) * 0.02
-
-    async def measure(writer: Service, reader: Service, crowds: list[str]) -> tuple[list[float], list[float]]:
-        session = writer.session()
-        (listener,) = await listen(reader, session, 1, measure=True)
-        (beside,) = await listen(writer, session, 1, measure=True)
-        each_s = 1 / len(crowds)
-        reader.publish(",".join(crowds), int(duration_s / each_s) + 1, 200, each_s)
-        for count in (20, events):
-            writer.publish(session, count, 200, 0.02)
-            await writer.wait_until_published()
-        await _wait_for(listener, 20 + events)
-        await reader.wait_until_published()
-        return sorted(listener.latencies[-events:]), sorted(beside.latencies[-events:])
-
-    with database() as (url, folder), contextlib.ExitStack() as stack:
-        writer = Service(folder / "a", url)
-        stack.callback(writer.close)
-        reader = Service(folder / "b", url, beside=writer)
-        stack.callback(reader.close)
-        crowds = [writer.session() for _ in range(20)]
-        before = writer.rss + reader.rss
-        clients = [
-            (running.port, handshake(running, session))
-            for session in crowds
-            for running in (writer, reader)
-            for _ in range(SOCKETS // len(crowds) // 2)
-        ]
-        crowd = stack.enter_context(Crowd(clients))
-        report.note(f"A socket takes {(writer.rss + reader.rss - before) / SOCKETS / 1024:.0f} kB of its process.")
-        latencies, own = asyncio.run(measure(writer, reader, crowds))
-        rate = crowd.received_bytes() / EVENT_BYTES / duration_s
-    p50_ms, p99_ms = _percentiles_ms(latencies)
-    own_p50_ms, own_p99_ms = _percentiles_ms(own)
-    report.note(f"On a socket of its own process an event was after {own_p50_ms:.1f} ms (p99: {own_p99_ms:.1f} ms).")
-    beside = f"beside {SOCKETS:,} sockets"
-    report.note(f"The {SOCKETS:,} sockets got {rate:,.0f} events a second meanwhile.")
-    report.row(f"delivery to another process, p50, {beside}", f"{p50_ms:.1f} ms", "5 ms", p50_ms / 5, 1)
-    report.row(f"delivery to another process, p99, {beside}", f"{p99_ms:.1f} ms", "50 ms", p99_ms / 50, 1)
-
-
-def _percentiles_ms(latencies: list[float]) -> tuple[float, float]:
-    """The median and the 99th percentile of sorted seconds, in milliseconds."""
-    return latencies[len(latencies) // 2] * 1e3, latencies[int(len(latencies) * 0.99)] * 1e3
-
-
-async def _wait_for(listener: Listener, frames: int) -> None:
-    async with asyncio.timeout(120):
-        while listener.frames < frames:
-            await asyncio.sleep(0.01)
-
-
 def measure_page(report: Report, quick: bool) -> None:
     """Compare a page of 1,000 events with one of a service on SQLite."""
     rounds, count = (3, 30) if quick else (7, 100)
@@ -318,7 +253,6 @@ def _server_cpu_s(url: str) -> float:
 
 MEASUREMENTS = {
     "writers": measure_writers,
-    "delivery": measure_delivery,
     "page": measure_page,
     "turns": measure_turns,
 }

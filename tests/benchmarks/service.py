@@ -67,16 +67,12 @@ def measure_page(quick: bool) -> list[Row]:
 
 
 class Listener(asyncio.Protocol):
-    """A minimal subscriber to a session that counts the text frames.
+    """A minimal subscriber to a session that counts the text frames."""
 
-    With `measure`, it also collects the latency of each, from the time in its text.
-    """
-
-    def __init__(self, request: bytes, opened: asyncio.Future[None], *, measure: bool = False) -> None:
-        self.request, self.opened, self.measure = request, opened, measure
+    def __init__(self, request: bytes, opened: asyncio.Future[None]) -> None:
+        self.request, self.opened = request, opened
         self.buffer = b""
         self.frames = 0
-        self.latencies: list[float] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -103,11 +99,7 @@ class Listener(asyncio.Protocol):
                 length, start = int.from_bytes(buffer[at + 2 : at + 10], "big"), at + 10
             if len(buffer) < start + length or (length > 125 and start > len(buffer)):
                 break
-            text = buffer[at] & 15 == 1  # other frames are pings
-            self.frames += text
-            if self.measure and text:
-                sent = json.loads(buffer[start : start + length])["content"]["text"].split()[0]
-                self.latencies.append(time.monotonic() - float(sent))
+            self.frames += buffer[at] & 15 == 1  # others are pings
             at = start + length
         self.buffer = buffer[at:]
 
@@ -121,7 +113,7 @@ def handshake(running: Service, session: str) -> bytes:
     ).encode()
 
 
-async def listen(running: Service, session: str, count: int, *, measure: bool = False) -> list[Listener]:
+async def listen(running: Service, session: str, count: int) -> list[Listener]:
     """Open `count` sockets, fifty at a time."""
     loop, request, listeners = asyncio.get_running_loop(), handshake(running, session), []
     for start in range(0, count, 50):
@@ -129,7 +121,7 @@ async def listen(running: Service, session: str, count: int, *, measure: bool = 
         for _ in range(min(50, count - start)):
             future: asyncio.Future[None] = loop.create_future()
             _, listener = await loop.create_connection(
-                lambda future=future: Listener(request, future, measure=measure),  # type: ignore[misc]
+                lambda future=future: Listener(request, future),  # type: ignore[misc]
                 "127.0.0.1",
                 running.port,
             )

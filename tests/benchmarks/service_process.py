@@ -16,11 +16,10 @@ import httpx
 SCOPES = ("agents:write", "sessions:write", "workspaces:write", "skills:write", "integrations:write")
 COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
 # The service with two additions. /static/SIZE answers with a fixed body of that size,
-# which is the least that such a reply can cost. A line "SESSION COUNT CHARACTERS PAUSE"
-# on stdin publishes COUNT events of that size: a hundred in a transaction or, with a
-# pause in seconds, one by one; to several sessions, with commas between, in turn.
+# which is the least that such a reply can cost. A line "SESSION COUNT CHARACTERS"
+# on stdin publishes COUNT events of that size, a hundred in a transaction.
 INSTRUMENTED = r"""
-import asyncio, itertools, sys, threading, time
+import asyncio, sys, threading, time
 from pathlib import Path
 from agentbook.service.http import server
 from agentbook.service.store import event_json
@@ -45,23 +44,18 @@ def instrumented(platform, *more, **options):
     platform.start = start
     def read_commands(loop):
         for line in sys.stdin:
-            session, count, size, pause = line.split()
-            asyncio.run_coroutine_threadsafe(publish(session, int(count), int(size), float(pause)), loop).result()
+            session, count, size = line.split()
+            asyncio.run_coroutine_threadsafe(publish(session, int(count), int(size)), loop).result()
             print("published", flush=True)
-    async def publish(session, count, size, pause):
-        sessions = itertools.cycle(session.split(","))
+    async def publish(session, count, size):
         def append(tx, number):
             for _ in range(number):
-                session = next(sessions)
                 text = f"{time.monotonic():.6f} ".ljust(size, "x")
                 author = {"type": "api_key", "id": "k", "name": "k"}
                 events.append(tx, session, "message", "t", lambda i, at: event_json.message(
                     id=i, text=text, task_id="t", created_at=at, author=author))
-        step = 1 if pause else 100
-        for start in range(0, count, step):
-            await platform.store.write(lambda tx: append(tx, min(step, count - start)))
-            if pause:
-                await asyncio.sleep(pause)
+        for start in range(0, count, 100):
+            await platform.store.write(lambda tx: append(tx, min(100, count - start)))
     return outer
 server.build = instrumented
 database = sys.argv[2] if len(sys.argv) > 2 else None
@@ -71,20 +65,14 @@ server.serve(settings)
 
 
 class Service:
-    """A running service with a key, a workspace and an agent.
+    """A running service with a key, a workspace and an agent."""
 
-    With `beside`, one more process of that service's platform, on the same database.
-    """
-
-    def __init__(self, data: Path, database: str | None = None, *, beside: Service | None = None) -> None:
+    def __init__(self, data: Path, database: str | None = None) -> None:
         self.data = data
         store = [] if database is None else ["--database", database]
-        if beside is None:
-            run("accounts", "create", "acme", "--type", "organization", *store, data=data)
-            scopes = [part for scope in SCOPES for part in ("--scope", scope)]
-            self.key = run("keys", "create", "--account", "acme", "--name", "benchmark", *scopes, *store, data=data)
-        else:
-            self.key = beside.key
+        run("accounts", "create", "acme", "--type", "organization", *store, data=data)
+        scopes = [part for scope in SCOPES for part in ("--scope", scope)]
+        self.key = run("keys", "create", "--account", "acme", "--name", "benchmark", *scopes, *store, data=data)
         self.process = subprocess.Popen(
             [sys.executable, "-c", INSTRUMENTED, str(data), *store[1:]],
             stdin=subprocess.PIPE,
@@ -98,12 +86,9 @@ class Service:
         facts = json.loads((data / "service.json").read_text())
         self.base_url, self.port = facts["base_url"], facts["port"]
         self.http = httpx.Client(base_url=self.base_url, auth=httpx.BasicAuth(*self.key.split(":")), timeout=60)
-        if beside is not None:
-            self.agent: str = beside.agent
-            return
         self.http.post("/workspaces", json={"name": "lab"}).raise_for_status()
         agent = self.http.post("/agents", json={"name": "helper", "template": "BLANK"})
-        self.agent = agent.raise_for_status().json()["id"]
+        self.agent: str = agent.raise_for_status().json()["id"]
 
     def session(self) -> str:
         body = {"session_type": "chat", "agent_id": self.agent, "initial_prompt": "hello"}
@@ -113,10 +98,10 @@ class Service:
             time.sleep(0.01)
         return session_id
 
-    def publish(self, session: str, count: int, size: int, pause: float = 0) -> None:
+    def publish(self, session: str, count: int, size: int) -> None:
         """Start publishing events; `wait_until_published` waits for the end."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{session} {count} {size} {pause}\n")
+        self.process.stdin.write(f"{session} {count} {size}\n")
         self.process.stdin.flush()
 
     async def wait_until_published(self) -> None:
