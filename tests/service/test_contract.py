@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin
 
@@ -36,13 +37,6 @@ def status_of(call: Any) -> int:
 
 def test_the_file_and_the_handlers_name_the_same_operations() -> None:
     assert set(OPERATIONS) == set(HANDLERS)
-
-
-def test_validators_compile_what_their_operations_refer_to_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    schemas: list[Any] = []
-    monkeypatch.setattr(jsonschema_rs, "Draft202012Validator", lambda schema, **_: schemas.append(schema))
-    contract.load.__wrapped__()
-    assert sum(len(json.dumps(schema)) for schema in schemas) < 3 * len(contract.load().text)
 
 
 def test_operation_ids_and_marks() -> None:
@@ -84,8 +78,6 @@ def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) ->
         ("listSkills", b"limit=1001", "query.limit: Input should be less than or equal to 1000"),
         ("listCredentials", b"limit=501", "query.limit: Input should be less than or equal to 500"),
         ("listSkills", b"offset=9223372036854776001", "query.offset: Input should be less than or equal to 9223372036854776000"),
-        ("listSkills", b"offset=" + b"9" * 400, "query.offset: Input should be less than or equal to 9223372036854776000"),
-        ("listSkills", b"limit=-" + b"9" * 40, "query.limit: Input should be greater than or equal to 0"),
         ("listSkills", b"offset=1e3", "query.offset: Input should be a valid integer"),
         ("listSkills", b"archived=maybe", "query.archived: Input should be a valid boolean"),
         ("listSkills", b"sort_by=engine", "query.sort_by: Input should be one of id, -id, name, -name, "),
@@ -127,23 +119,19 @@ def test_defaults_and_unknown_parameters() -> None:
         ("createAgent", {}, "body.name: Field required"),
         ("createAgent", {"name": 3}, "body.name: Input should be a valid string"),
         ("createAgent", {"name": ""}, "body.name: Input should have at least 1 character"),
-        ("createAgent", {"name": "a~b"}, "body.name: Input should not hold '~'"),
         ("createAgent", {"name": "..", }, "body.name: Input should not hold"),
         ("createAgent", {"name": "0199c2f0-0000-7000-8000-00000000abcd"}, "body.name: Input should not hold"),
         ("createAgent", {"name": "n", "tags": "x"}, "body.tags: Input should be a valid array"),
-        ("createAgent", {"name": "n", "tags": ["x", 1]}, "body.tags.1: Input should be a valid string"),
         (
             "createAgent",
             {"name": "n", "tags": [1, 2]},
             "body.tags.0: Input should be a valid string; body.tags.1: Input should be a valid string",
         ),
         ("createAgent", {"name": "n", "template": "COBOL"}, "body.template: Input should be one of LLM, "),
-        ("createAgent", {"name": "n", "maintainer_id": 7}, "body.maintainer_id: Input should be a valid string"),
         ("createAgent", {"name": "n", "description": "\x00"}, "body.description: Input must not contain a null character"),
         ("createAgent", [], "body: Input should be a valid object"),
         ("configureLlm", {"system_prompt": "", "description": "", "tools": [{"integration": "x"}]},
          "body.tools.0.tools: Field required"),
-        ("configureLlm", {**VERSION, "version_number": ""}, "body.version_number: Input should have at least 1 character"),
         ("configureLlm", {**VERSION, "version_number": "1" * 101}, "body.version_number: Input should have at most 100 "),
         ("configureLlm", {**VERSION, "model": 1}, "body.model: Input should be a valid string or null"),
         ("updateAgent", {"is_pinned": "yes"}, "body.is_pinned: Input should be a valid boolean or null"),
@@ -240,58 +228,35 @@ def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
 
 
 def test_the_file_has_no_anchors_or_merge_keys() -> None:
-    # Merge keys and anchors are no part of the JSON schema ruleset to which OpenAPI
-    # keeps YAML.
+    """They are no part of the JSON schema ruleset to which OpenAPI keeps YAML."""
     tokens = list(yaml.scan(contract.load().text.decode()))
     assert not [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)]
     assert "<<" not in [token.value for token in tokens if isinstance(token, yaml.ScalarToken)]
 
 
-def test_no_description_is_cut_at_a_comma() -> None:
-    # YAML reads `{description: Absent, or not to be seen}` as two keys, the second
-    # without a value.
-    def cut(node: Any) -> list[str]:
-        if isinstance(node, list):
-            return [name for part in node for name in cut(part)]
-        if not isinstance(node, dict):
-            return []
-        here = [str(name) for name, value in node.items() if value is None and name != "default"]
-        return here + [name for part in node.values() for name in cut(part)]
-
-    assert cut(yaml.safe_load("{description: Absent, or not to be seen}")) == ["or not to be seen"]
-    assert cut(yaml.load(contract.load().text, yaml.CSafeLoader)) == []
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a document."""
+    if isinstance(node, dict):
+        yield node
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from objects(part)
 
 
-def test_every_array_has_items() -> None:
-    """Client generators drop arrays without `items` and everything around them."""
-
-    def bare(node: Any, at: str) -> list[str]:
-        if isinstance(node, list):
-            return [problem for n, inner in enumerate(node) for problem in bare(inner, f"{at}/{n}")]
-        if not isinstance(node, dict):
-            return []
+def test_the_document_is_what_client_generators_and_messages_expect() -> None:
+    alternatives = 0
+    for node in objects(yaml.load(contract.load().text, yaml.CSafeLoader)):
+        # YAML reads `{description: Absent, or not to be seen}` as two keys, the second
+        # without a value.
+        assert [name for name, value in node.items() if value is None and name != "default"] == []
+        # Client generators drop arrays without `items` and everything around them.
         kinds = node.get("type")
-        is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
-        missing = [at] if is_array and "items" not in node else []
-        return missing + [problem for name, inner in node.items() for problem in bare(inner, f"{at}/{name}")]
-
-    assert bare(yaml.load(contract.load().text, yaml.CSafeLoader), "") == []
-
-
-def test_alternatives_are_a_schema_and_null() -> None:
-    """Messages about an invalid field explain the first alternative."""
-
-    def alternatives(node: Any) -> list[Any]:
-        if isinstance(node, list):
-            return [found for part in node for found in alternatives(part)]
-        if not isinstance(node, dict):
-            return []
-        here = [node["anyOf"]] if "anyOf" in node else []
-        return here + [found for part in node.values() for found in alternatives(part)]
-
-    found = alternatives(yaml.load(contract.load().text, yaml.CSafeLoader))
-    assert found
-    assert [each for each in found if len(each) != 2 or each[1] != {"type": "null"}] == []
+        assert "items" in node or not (kinds == "array" or (isinstance(kinds, list) and "array" in kinds)), node
+        # Messages about an invalid field explain the first of two alternatives.
+        if "anyOf" in node:
+            alternatives += 1
+            assert len(node["anyOf"]) == 2
+            assert node["anyOf"][1] == {"type": "null"}
+    assert alternatives
 
 
 def test_composed_schemas_have_all_fields_in_their_parts() -> None:

@@ -16,17 +16,13 @@ JSON = "application/json"
     ("accept", "kind"),
     [
         (None, HTML),
-        ("", HTML),
-        ("text/html", HTML),
         ("application/json;q=0", HTML),
         ("application/json", JSON),
         ("*/*", JSON),
         ("text/html, */*;q=0.1", JSON),
         ("Application/JSON; charset=utf-8", JSON),
-        ("application/*", JSON),
         ("*/*, application/json;q=0", HTML),
         ("application/json; q=0.0, */*", HTML),
-        ("application/*;q=0, */*;q=0.8", HTML),
         ("*/*;q=0, application/json;q=0.1", JSON),
     ],
 )

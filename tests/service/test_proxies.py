@@ -72,15 +72,3 @@ async def test_registrations_are_counted_for_the_client(world: World, trusted: b
 )
 def test_what_an_address_counts_as(address: str, counted: str) -> None:
     assert counted_address(address) == counted
-
-
-async def test_one_subscriber_registers_no_more_clients_from_many_addresses(world: World) -> None:
-    for platform in world.platforms:
-        platform.proxies = TrustedProxies(LOOPBACK)
-    body = {"redirect_uris": ["https://app.example/"]}
-    addresses = [f"2001:db8::{number}" for number in range(11)] + ["2001:db8:0:1::1"]
-    statuses = [
-        (await world.ask("POST", "/oauth/register", json=body, headers={"X-Forwarded-For": address})).status_code
-        for address in addresses
-    ]
-    assert statuses == [201] * 10 + [429, 201]

@@ -69,13 +69,6 @@ class PlatformOfProcesses:
     ) -> None:
         self._stack.close()
 
-    def add(self) -> Service:
-        """Start one more service."""
-        service = self._stack.enter_context(self._start(len(list(self.folder.iterdir()))))
-        self.services.append(service)
-        self._update_proxy()
-        return service
-
     def remove(self, service: Service, number: int) -> int:
         """Stop a service with a signal, and return its exit code."""
         self.services.remove(service)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
-from agentbook.service import contract, errors
-from agentbook.service.contract import MAX_DEPTH, MAX_ITEMS
+from agentbook.service import errors
+from agentbook.service.contract import MAX_ITEMS
 from service.world import World, error
 
 pytestmark = pytest.mark.anyio
@@ -48,40 +47,12 @@ async def test_an_anonymous_body_is_refused_with_a_short_answer(name: str, world
     assert len(answer.content) < 10_000
 
 
-async def test_a_body_with_too_many_items_is_not_decoded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def decode(_raw: bytes) -> None:
-        raise AssertionError("decoded")
-
-    monkeypatch.setattr(contract.msgspec.json, "decode", decode)
-    operation = contract.load().operations["createAgent"]
-    for body in (b'{"tags":[' + b"1," * MAX_ITEMS + b"1]}", b"[" * (MAX_DEPTH + 1)):
-        with pytest.raises(errors.HTTPError):
-            operation.body(body, b"application/json")
-
-
 async def test_commas_and_brackets_in_texts_are_not_items(world: World) -> None:
     world.workspace()
     world.agent_row()
     prompt = 'a,[{"\\' * 50_000
     session = await world.start(prompt)
     assert (await world.events(session))[0]["content"]["text"] == prompt
-
-
-@pytest.mark.parametrize(("length", "on_loop"), [(100, True), (4_000, False)])
-async def test_a_long_body_is_not_read_on_the_loop(
-    world: World, length: int, on_loop: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readers: list[bool] = []
-    check_size = contract._check_size
-
-    def check(raw: bytes) -> None:
-        readers.append(threading.current_thread() is threading.main_thread())
-        check_size(raw)
-
-    monkeypatch.setattr(contract, "_check_size", check)
-    answer = await world.post("/agents", {"name": "a", "description": "x" * length}, world.full)
-    assert answer.status_code == 201
-    assert readers == [on_loop]
 
 
 async def test_at_most_twenty_problems_are_named(world: World) -> None:
@@ -92,18 +63,6 @@ async def test_at_most_twenty_problems_are_named(world: World) -> None:
     assert error(await world.post("/oauth/register", {"redirect_uris": ["https://a.example/"] * 21}))[2] == (
         "body.redirect_uris: Input should have at most 20 items"
     )
-
-
-def test_no_more_problems_are_explained_than_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To explain a thousand takes ten milliseconds."""
-    reasons: list[str] = []
-    explain = contract._REASONS["type"]
-    monkeypatch.setitem(contract._REASONS, "type", lambda kind: reasons.append(explain(kind)) or reasons[-1])
-    with pytest.raises(errors.HTTPError, match="Input should be a valid string"):
-        contract.load().operations["createAgent"].body(
-            b'{"name":"a","tags":[' + b"1," * (MAX_ITEMS - 5) + b"1]}", b"application/json"
-        )
-    assert len(reasons) == errors.MAX_PROBLEMS
 
 
 async def test_a_form_is_not_decoded_if_it_is_long(world: World) -> None:

@@ -20,7 +20,6 @@ from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import event_json, events
 from service.http.raw import HANDSHAKE, JSON, KEY, handshake, listening, served, status
-from service.pages.test_pages import forms, signed_in
 from service.world import World, basic
 
 pytestmark = pytest.mark.anyio
@@ -440,19 +439,3 @@ async def test_a_key_that_loses_access_while_listening_is_disconnected(
                 lambda tx: events.append(tx, session, "message", "t", event_text, author_type="api_key")
             )
             assert await ended(valid) == (4404, "Session not found")
-
-
-async def test_an_idle_socket_is_closed_as_soon_as_the_pages_end_its_access(world: World, session: str) -> None:
-    ada = await signed_in(world)
-    keys = [world.key("acme", "workspaces:read", "agents:read") for _ in range(2)]
-    async with listening(world) as (host, port):
-        url = f"ws://{host}:{port}/v1/sessions/{session}/events/ws"
-        opened = [connect(url, additional_headers={"Authorization": basic(key)}) for key in keys]
-        async with opened[0] as revoked, opened[1] as outsider, asyncio.timeout(60):
-            page = await ada.get("/settings")
-            revoke = next(form for form in forms(page, "revoke") if form["id"] == keys[0].partition(":")[0])
-            assert (await ada.post("/settings", revoke)).status_code == 303
-            assert await ended(revoked) == (4401, "Invalid API key")
-            configure = forms(await ada.get("/members"), "configure")[0]
-            assert (await ada.post("/members", {**configure, "restrict_members": "yes"})).status_code == 303
-            assert await ended(outsider) == (4404, "Session not found")

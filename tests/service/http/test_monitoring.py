@@ -125,13 +125,9 @@ async def test_turns_and_events_are_counted(world: World, http: httpx.AsyncClien
             ("127.0.0.1", {header: "x"}, 404)
             for header in (
                 "X-Forwarded-For",
-                "X-Forwarded-Proto",
                 "Forwarded",
-                "Via",
                 "X-Real-IP",
-                "CF-Connecting-IP",
                 "True-Client-IP",
-                "X-Client-IP",
             )
         ),
         ("192.0.2.7", {}, 404),

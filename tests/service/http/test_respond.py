@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import asyncio
-import gc
-import weakref
 from typing import Any
 
 import pytest
 
-from agentbook.service import contract, errors
 from service.world import World
 
 pytestmark = pytest.mark.anyio
@@ -39,28 +35,3 @@ async def test_what_a_caller_sends_is_no_line_of_the_log(
     [line] = [record.getMessage() for record in caplog.records]
     assert line.splitlines() == [line]
     assert "forged" in line
-
-
-async def test_what_led_to_an_error_is_forgotten_with_its_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body of a megabyte would wait for the garbage collector."""
-
-    class Body:
-        """What a frame of the failure holds."""
-
-    held: list[weakref.ref[Body]] = []
-
-    def check(_raw: bytes) -> None:
-        body = Body()
-        held.append(weakref.ref(body))
-        raise errors.bad_request()
-
-    monkeypatch.setattr(contract, "_check_size", check)
-    gc.disable()
-    try:
-        for length in (10, 10_000):  # on the loop, and in a thread
-            answer = await world.post("/agents", {"name": "x" * length}, world.full)
-            assert answer.status_code == 400
-        await asyncio.sleep(0)
-        assert [body() for body in held] == [None, None]
-    finally:
-        gc.enable()

@@ -6,7 +6,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from service.process import COMMAND, Service, command, on_database
-from service.world import basic, on_sqlite, one_platform
+from service.world import basic, one_platform
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
@@ -102,14 +101,6 @@ def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {folder} (")
 
 
-@on_sqlite("test_postgres has it for databases")
-def test_a_service_that_cannot_announce_itself_says_so_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "postgresql").mkdir()
-    refused = command("serve", "--port", "0", "--bare", data=tmp_path, check=False)
-    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {tmp_path} (")
-
-
 def test_keys_are_managed_while_it_runs(data: Path) -> None:
     with Service(data, "--bare") as service:
         key = service.key()
@@ -172,25 +163,6 @@ def test_demo_data_are_not_written_into_a_store_that_began_without(tmp_path: Pat
         service.stop()
     assert "--bare" in said_at_start(tmp_path)
     assert command("accounts", "list", data=tmp_path).stdout == ""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
-def test_a_turn_that_was_running_when_it_was_killed_ends_with_a_failure(data: Path) -> None:
-    with Service(data, scripted=True) as service, service.http(service.key(*SCOPES)) as http:
-        http.post("/workspaces", json={"name": "lab"})
-        http.post("/agents", json={"name": "helper"})
-        body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "tool:a draft:b hang"}
-        session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
-        posted = http.post(f"/sessions/{session}/events", json={"content": "next"}).json()
-        service.stop(signal.SIGKILL)
-    with Service(data, scripted=True) as service, service.http(service.key(*SCOPES)) as http:
-        service.wait_for_turns(http, [session])
-        events = http.get(f"/sessions/{session}/events?sort_by=id").json()["items"]
-        # What waited had not begun: the next start answers it.
-        assert [event["type"] for event in events] == ["message", "message", "runtime_error", "runtime_done"]
-        assert events[1] == posted
-        assert http.get(f"/sessions/{session}").json()["status"] == "IDLE"
-        assert [event["task_id"] for event in events[:2]] == [event["task_id"] for event in events[2:]]
 
 
 @one_platform("the others take new turns while one drains")

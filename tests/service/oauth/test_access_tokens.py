@@ -56,24 +56,6 @@ async def test_me_belongs_to_the_person(world: World) -> None:
     assert (await flow.call(token, path="/organizations/acme/invitations")).status_code == 200
 
 
-async def test_a_person_talks_as_a_user(world: World) -> None:
-    flow = await ready(world)
-    world.workspace("ada", "desk")
-    world.agent_row("ada", "helper")
-    token = await full(flow)
-    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hello"}
-    started = await flow.call(token, "POST", "/workspaces/desk/sessions", json=body)
-    assert started.status_code == 201, started.text
-    assert started.json()["initiator_id"] == world.accounts["ada"]
-    assert started.json()["initiator"]["type"] == "user"
-    await world.idle()
-    path = f"/sessions/{started.json()['id']}/events"
-    posted = await flow.call(token, "POST", path, json={"content": "more"})
-    assert posted.status_code == 201
-    assert (posted.json()["author"]["type"], posted.json()["author"]["id"]) == ("user", world.accounts["ada"])
-    await world.idle()
-
-
 @pytest.mark.parametrize(
     ("signed_in", "author"),
     [("ada", {"type": "user", "name": "ada"}), ("acme", {"type": "organization", "name": "acme"})],

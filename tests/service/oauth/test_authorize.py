@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from agentbook.service.auth import SCOPES
-from agentbook.service.store.tables import metadata
 from service.oauth.flow import CALLBACK, Flow, Person, form_of, location, ready, ticked
 from service.world import World
 
@@ -272,15 +271,6 @@ async def test_a_client_cannot_disguise_its_name(world: World) -> None:
     assert "file:" not in page.text
     await flow.register(client_name="Tool", client_uri="https://tool.example/about")
     assert "https://tool.example/about" in (await flow.consent_page()).text
-
-
-async def test_waiting_requests_are_not_stored(world: World) -> None:
-    flow = await ready(world)
-    before = {table.name: len(world.rows(table.name)) for table in metadata.sorted_tables}
-    page = await flow.consent_page()
-    assert {table.name: len(world.rows(table.name)) for table in metadata.sorted_tables} == before
-    data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["ada"])
-    assert "code" in location(await flow.person.post("/oauth/consent", data))
 
 
 async def test_a_request_is_checked_again_on_its_way(world: World) -> None:

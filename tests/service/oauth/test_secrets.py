@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentbook.service import admin, auth, discovery_file
+from agentbook.service import auth, discovery_file
 from agentbook.service.errors import OperatorError
 from agentbook.service.pages.visitor import Visitor
 from service.oauth.flow import CALLBACK, Pkce, hidden, location, ticked
@@ -102,12 +102,3 @@ def test_a_link_without_a_service_to_lead_to(tmp_path: Path) -> None:
         (tmp_path / "service.json").write_text(torn)
         with pytest.raises(OperatorError, match="No service runs"):
             discovery_file.running(tmp_path)
-
-
-def test_a_link_for_nobody(tmp_path: Path) -> None:
-    from agentbook.service.store import Store
-
-    store = Store(tmp_path)
-    with pytest.raises(OperatorError, match="There is no account 'ada'"):
-        admin.create_signin(store, "ada")
-    store.close()

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from agentbook.service import auth
 from service.oauth.flow import CALLBACK, Flow, Pkce, ready, tokens
 from service.oauth.test_authorize import at
 from service.world import World, basic, error
@@ -277,24 +276,3 @@ async def test_access_and_refresh_tokens_are_not_interchangeable(world: World) -
     issued = await tokens(flow)
     assert error(await flow.call(issued["refresh_token"])) == TOKEN_INVALID
     assert oauth_error(await flow.refresh(issued["access_token"])) == REFRESH_INVALID
-
-
-async def test_nothing_secret_is_stored(world: World) -> None:
-    flow = await ready(world)
-    code = await flow.allow()
-    issued = (await flow.redeem(code)).json()
-    redirect = await flow.ask()
-    handle = redirect.headers["location"].partition("?")[2]
-    session = flow.person.http.cookies.jar
-    secrets = [
-        code,
-        issued["access_token"],
-        issued["refresh_token"],
-        flow.pkce.verifier,
-        handle,
-        *(c.value for c in session),
-    ]
-    assert len(secrets) == 6
-    stored = str([world.rows(table) for table in auth.oauth_tokens.metadata.tables])
-    assert auth.hash_secret(issued["access_token"]) in stored
-    assert [secret for secret in secrets if secret is None or secret in stored] == []

@@ -7,11 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
 
 import agentbook as ab
 from agentbook.service.http.app import build
-from agentbook.service.store import Transaction, event_json, events, tables
+from agentbook.service.store import Transaction, event_json, events
 from service.world import World
 
 pytestmark = pytest.mark.anyio
@@ -64,15 +63,6 @@ async def test_a_page_ends_before_it_is_too_long_and_says_so(world: World, sort_
     if sort_by == "id":
         after = (await world.get(path, world.full, sort_by="id", limit=100, from_id=items[-1]["id"])).json()
         assert after["items"] == rest["items"]
-
-
-async def test_the_length_of_a_page_is_known_without_reading_it(world: World) -> None:
-    """To measure a text takes SQLite as long as to read it."""
-    session = await filled(world, *[MIB] * 3)
-    halved = update(tables.events).where(tables.events.c.size_bytes > MIB).values(size_bytes=events.MAX_PAGE // 2)
-    world.store.write_now(lambda tx: tx.db.execute(halved))
-    json_texts, total = world.store.read_now(lambda db: events.page(db, events.PageRequest(session)))
-    assert (len(json_texts), total) == (2, 5)
 
 
 async def test_an_event_that_is_too_long_for_a_page_is_a_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

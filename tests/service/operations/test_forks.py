@@ -143,18 +143,6 @@ async def test_a_template_that_differs_from_the_source_chooses_the_engine(world:
         assert next(row["engine"] for row in world.rows("agents") if row["name"] == str(template)) == engine
 
 
-async def test_an_id_in_a_body_is_the_same_in_any_case(world: World) -> None:
-    source = world.agent_row(owner="bob", name="source", is_public=True)
-    version = world.add("agent_versions", agent_id=source, creator_id="x", type="COMMITTED", version_number="1")
-    ada = world.accounts["ada"]
-    body = {"name": "fork", "forked_from_version": version.upper(), "maintainer_id": ada.upper()}
-    made = (await world.post("/agents", body, world.full)).json()
-    assert (made["forked_from_version"], made["maintainer_id"]) == (version, ada)
-    agents_ = (await world.get("/agents", world.full, contributor="ada")).json()["items"]
-    assert [agent["name"] for agent in agents_] == ["fork"]
-    assert (await world.get("/agents/source")).json()["owner"]["cached_forks_count"] == 1
-
-
 async def test_a_fork_runs_what_its_source_ran(world: World) -> None:
     source = world.agent_row(owner="bob", name="source", is_public=True, engine="echo", template="LLM")
     row = {"agent_id": source, "creator_id": "x", "type": "COMMITTED", "version_number": "3", "system_prompt": "p"}

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from agentbook.service.operations import records
 from service.world import ALL, World, error
 
 pytestmark = pytest.mark.anyio
@@ -149,42 +148,6 @@ async def test_a_session_says_which_version_answers_its_first_message(filled: Wo
     filled.change("sessions", named, agent_version_id=first)
     assert [await version_of(each) for each in (named, await filled.start("four"))] == [first, second]
     await filled.idle()
-
-
-class Instant(str):
-    """Counts how often it is compared."""
-
-    compared = 0
-
-    def __lt__(self, other: str) -> bool:
-        Instant.compared += 1
-        return str(self) < str(other)
-
-    def __ge__(self, other: str) -> bool:
-        Instant.compared += 1
-        return str(self) >= str(other)
-
-
-async def test_the_versions_of_an_agent_are_not_all_looked_at_for_each_session(filled: World) -> None:
-    await filled.start("one")
-    await filled.idle()
-    agent = (await filled.get("/agents/helper", filled.full)).json()["id"]
-    fields = {"agent_id": agent, "creator_id": "x", "type": "COMMITTED"}
-    instants = [f"2026-10-01T00:00:00.{number:06}Z" for number in range(0, 600, 2)]
-    versions = [
-        filled.add("agent_versions", **fields, version_number=f"{number}", created_at=instant)
-        for number, instant in enumerate(instants)
-    ]
-    filled.change("agent_versions", versions[70], published_at=instants[-1])
-    record = (await filled.get("/agents/helper", filled.full)).json()
-    assert (record["latest_version"], record["published_version"]) == ("299", "70")
-    assert len(filled.store.read_now(lambda db: db.execute(records._VERSIONS, {"ids": [agent]}).all())) == 2
-    row = {**filled.rows("sessions")[0], "turn": None}
-    at = ["2026-09-01T00:00:00.000000Z", *instants, "2026-11-01T00:00:00.000000Z"]
-    rows = [{**row, "agent_version_id": None, "created_at": Instant(instant)} for instant in at]
-    listed = filled.store.read_now(lambda db: records.session_records(db, rows))
-    assert [session["agent_version_id"] for session in listed] == [None, *versions, versions[-1]]
-    assert Instant.compared < 12 * len(rows)
 
 
 async def test_the_list_of_sessions(filled: World) -> None:

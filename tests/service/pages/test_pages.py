@@ -12,7 +12,7 @@ from starlette.responses import Response
 from agentbook.service import admin, auth
 from agentbook.service.pages.visitor import endpoint
 from agentbook.service.state import Platform
-from service.oauth.flow import Flow, Person, form_of, hidden, ready, tokens
+from service.oauth.flow import Person, form_of, hidden, ready, tokens
 from service.oauth.test_authorize import at
 from service.world import World, error
 
@@ -137,17 +137,6 @@ async def test_lifetimes_of_links_and_sessions(world: World, monkeypatch: pytest
     with monkeypatch.context() as patch:
         at(world, patch, 12 * 3600)
         assert (await person.get("/settings")).headers["location"] == "signin"
-
-
-@pytest.mark.parametrize("method", ["HEAD", "GET"])
-async def test_looking_at_a_link_does_not_use_it_up(world: World, method: str) -> None:
-    code = admin.create_signin(world.store, "ada")
-    for _ in range(2):
-        answer = await world.ask(method, f"/signin?code={code}")
-        assert (answer.status_code, bool(answer.content)) == (200, method == "GET")
-    assert (await world.ask(method, f"/signin?code={'x' * 43}")).status_code == 400
-    assert len(world.rows("signin_links")) == 1
-    assert (await Person(world).open_link(code)).status_code == 303
 
 
 async def test_the_link_or_its_code_can_be_pasted(world: World) -> None:
@@ -351,19 +340,6 @@ async def test_a_program_is_refused_in_json_and_a_person_on_a_page(world: World)
         assert words in error(answer)[2]
     page = await person.get("/oauth/consent?state=x")
     assert (page.status_code, page.headers["content-type"]) == (400, "text/html; charset=utf-8")
-
-
-async def test_a_cookie_is_not_an_api_credential(world: World) -> None:
-    person = await signed_in(world)
-    assert error(await person.get("/me"))[0] == 401
-
-
-async def test_an_organization_signs_in_as_itself(world: World) -> None:
-    flow = Flow(world)
-    await flow.register()
-    await flow.person.sign_in(world.store, "acme")
-    issued = await tokens(flow, account="acme")
-    assert (await flow.call(issued["access_token"])).json()["name"] == "acme"
 
 
 @pytest.mark.parametrize("typed", ["/", "/v1", "/v1/", "/docs", "/signin", "/settings", "/members"])

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
-from typing import Any
 
 import pytest
 
-from agentbook.service.demo.agents import AGENTS, bounds, guide, scribe, streaming
+from agentbook.service.demo.agents import AGENTS, bounds, scribe
 from agentbook.service.demo.agents.streaming import split_words
 from agentbook.service.demo.texts import versions
 from agentbook.service.engines.base import Message, Reply
@@ -68,36 +64,6 @@ def test_the_conversations_of_the_demo_are_compared_with_any_text(agent: str) ->
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(
-    ("name", "module", "function"),
-    [
-        ("scribe", scribe, "parse_instructions"),
-        ("scribe", scribe, "compose"),
-        ("guide", guide, "compose"),
-    ],
-)
-def test_an_agent_works_in_a_thread_on_a_bounded_text(
-    name: str, module: ModuleType, function: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original: Callable[..., Any] = getattr(module, function)
-    threads: list[threading.Thread] = []
-
-    def watched(*arguments: Any) -> Any:
-        threads.append(threading.current_thread())
-        assert all(len(text) <= bounds.MAX_PROMPT for text in arguments if isinstance(text, str))
-        return original(*(text[:1000] if isinstance(text, str) else text for text in arguments))
-
-    async def run() -> None:
-        text = "w " * 30_000
-        async for _ in AGENTS[name]().run(request(text, system_prompt=text)):
-            pass
-
-    monkeypatch.setattr(module, function, watched)
-    asyncio.run(run())
-    assert threads
-    assert threading.main_thread() not in threads
-
-
 def test_what_a_prompt_lists_is_bounded() -> None:
     parsed = scribe.parse_instructions("\n".join(f"Never mention w{n}." for n in range(5_000)))
     assert parsed.avoid[:2] == ("w0", "w1")
@@ -109,11 +75,6 @@ def test_a_long_reply_is_split_into_as_many_pieces_as_a_short_one(text: str) -> 
     pieces = split_words(text)
     assert "".join(pieces) == text
     assert 1 <= len(pieces) <= 220
-
-
-def test_a_long_reply_is_not_split_word_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "_WORD", None)
-    assert len(split_words(TEXTS["words"])) == 220
 
 
 def test_few_of_many_earlier_messages_are_read() -> None:
