@@ -191,24 +191,11 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str], tri
     return store.write_now(create)
 
 
-def create_missing_local_key(store: Store, data: Path) -> None:
-    """Create the key of this machine's notebooks, unless its file exists.
+def create_local_key(store: Store, data: Path) -> None:
+    """Create the key of this machine's notebooks, in the file ``local-key.json``.
 
     A service creates it when it starts, so that a notebook, which only reads the file,
-    need not load the store. A file that cannot be written is ignored.
-
-    Raises
-    ------
-    OperatorError
-        If the store cannot be written.
-    """
-    if not (data / KEY_FILE).exists():
-        with contextlib.suppress(OSError):  # notebooks then try themselves, and say what is wrong
-            create_local_key(store, data)
-
-
-def create_local_key(store: Store, data: Path) -> None:
-    """Create a key and write it to the file ``local-key.json``.
+    need not load the store.
 
     It acts for the demo's account or, in a store without demo data, for its own
     account.

@@ -13,7 +13,7 @@ from .engines.base import Engine
 from .engines.function import FunctionEngine
 from .faults.switch import Switch
 from .proxies import TrustedProxies
-from .store import Published, Store
+from .store import Store
 from .store.transaction import access_changes
 from .turns.live import Hub
 from .turns.runner import Turns, TurnSettings
@@ -67,8 +67,6 @@ class Platform:
         waits for the commit, and sees it.
     draining : bool
         Whether the service is about to stop.
-    on_events : list of callable
-        Called with the events of each commit.
     """
 
     store: Store
@@ -85,11 +83,10 @@ class Platform:
     def __post_init__(self) -> None:
         self.claims: set[Hashable] = set()
         self.draining = False
-        self.on_events: list[Callable[[list[Published]], object]] = []
         self.hub = Hub(self.store.clock)
         self.cluster = _open_cluster(self.store, self.hub)
         self._access_watch: asyncio.Task[None] | None = None
-        self.store.on_events = self._publish
+        self.store.on_events.append(self.cluster.deliver)
         self.store.on_access_change = self.hub.recheck_access
         self.turns = Turns(self.store, self.hub, self.engines or self._load_engine, self.settings, self.cluster)
         if self.faults is not None:
@@ -125,11 +122,6 @@ class Platform:
             if changes != handled:
                 handled = changes
                 self.hub.recheck_access()
-
-    def _publish(self, events: list[Published]) -> None:
-        for told in self.on_events:
-            told(events)
-        self.cluster.deliver(events)
 
     async def drain(self, timeout_s: float) -> None:
         """Take no new turns, and wait until the running ones have ended.

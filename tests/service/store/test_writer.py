@@ -80,7 +80,7 @@ async def test_a_failing_write_is_rolled_back_alone(store: Store) -> None:
 
 async def test_events_and_hooks_come_after_a_commit_only(store: Store) -> None:
     calls: list[object] = []
-    store.on_events = lambda events_: calls.append([event.id for event in events_])
+    store.on_events.append(lambda events_: calls.append([event.id for event in events_]))
 
     def good(tx: Transaction) -> str:
         event = say(tx, "s", "hello")

@@ -116,7 +116,7 @@ class Metrics:
         self._gauge("agentbook_reads_waiting", "Reads that wait for a thread", lambda: platform.store.waiting_reads)
         ProcessCollector(registry=self.registry)
         platform.turns.on_end.append(self._on_turn)
-        platform.on_events.append(lambda events: self._events.inc(len(events)))
+        platform.store.on_events.append(lambda events: self._events.inc(len(events)))
 
     def _gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         Gauge(name, text, registry=self.registry).set_function(read)

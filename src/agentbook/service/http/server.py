@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from .. import admin, demo, discovery_file
-from ..discovery_file import RunningService
+from ..discovery_file import KEY_FILE, RunningService
 from ..engines.base import Engine
 from ..engines.function import FunctionEngine, check_function
 from ..engines.meter import RunLimits
@@ -143,8 +143,9 @@ def serve(settings: Settings) -> None:
         )
         if left_out := demo.write_once(store, bare=settings.bare):
             print(f"agentbook: {left_out}", file=sys.stderr)
-        if settings.until_unused:
-            admin.create_missing_local_key(store, settings.data)
+        if settings.until_unused and not (settings.data / KEY_FILE).exists():
+            with contextlib.suppress(OSError):  # notebooks then try themselves, and say what is wrong
+                admin.create_local_key(store, settings.data)
         for name in settings.functions:
             admin.add_agent(store, name, FUNCTION + name)
         faults = Switch(stack.enter_context(admin_token(settings.data))) if settings.faults else None

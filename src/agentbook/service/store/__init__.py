@@ -44,10 +44,6 @@ _STEPS = 1000  # of SQLite's machine, between two looks at the clock
 _STEPS_IN_THREAD = 200_000  # a look waits for the interpreter there
 
 
-def _ignore(_events: list[Published]) -> None:
-    """Discard events: nobody listens yet."""
-
-
 class Store:
     """The store of a data directory (SQLite), or at a URL (PostgreSQL).
 
@@ -83,11 +79,9 @@ class Store:
         except OperatorError:
             self.engine.dispose()
             raise
-        self.on_events: Callable[[list[Published]], None] = _ignore
+        self.on_events: list[Callable[[list[Published]], object]] = []
         self.on_access_change: Callable[[], None] = lambda: None
-        self._writer = Writer(
-            self.engine, self.clock, lambda events: self.on_events(events), lambda: self.on_access_change()
-        )
+        self._writer = Writer(self.engine, self.clock, self.on_events, lambda: self.on_access_change())
         self._brief: Connection | None = None
         self._driver: Any = None
         self._brief_until = 0.0

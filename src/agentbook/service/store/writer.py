@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -78,21 +78,21 @@ class _Job:
 class Writer:
     """The writer thread.
 
-    `deliver` is called on the caller's loop with the events of a commit, in commit
-    order, and `on_access_change` after one that changed access.
+    Each of `on_events` is called on the caller's loop with the events of a commit, in
+    commit order, and `on_access_change` after one that changed access.
     """
 
     def __init__(
         self,
         engine: Engine,
         clock: Clock,
-        deliver: Callable[[list[Published]], None],
+        on_events: Sequence[Callable[[list[Published]], object]],
         on_access_change: Callable[[], None],
     ) -> None:
         self._engine = engine.execution_options(agentbook_begin="IMMEDIATE")
         self._clock = clock
         self._ids = EventIdGenerator(clock)
-        self._deliver = deliver
+        self._on_events = on_events
         self._on_access_change = on_access_change
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -184,7 +184,8 @@ class Writer:
         committed = [job for job in batch if job.error is None and job.transaction is not None]
         published = [event for job in committed for event in job.transaction.events]  # type: ignore[union-attr]
         if published:
-            self._deliver(published)
+            for told in self._on_events:
+                told(published)
         if any(job.transaction.changes_access for job in committed):  # type: ignore[union-attr]
             self._on_access_change()
         for job in committed:
