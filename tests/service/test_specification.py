@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from dataclasses import dataclass, field
 from pathlib import Path
-
-import pytest
 
 from agentbook.service import contract
 
@@ -30,29 +27,19 @@ PARTS = [
 ]
 
 
-@dataclass
-class Row:
-    part: str
-    text: str
-    tests: list[str] = field(default_factory=list)
-    open: str = ""
-
-
-def rows_of(table: str) -> list[Row]:
-    """The rows of a table, each with what stands below it."""
-    rows: list[Row] = []
-    part = ""
-    for line in table.splitlines():
+def read_table() -> dict[str, dict[str, list[str]]]:
+    """The tests of each row, by part and by the row's text."""
+    parts: dict[str, dict[str, list[str]]] = {}
+    for line in TABLE.read_text().splitlines():
         if line.startswith("== "):
-            part = line[3:]
+            part = parts[line[3:]] = {}
         elif line.startswith("    "):
-            if line.split()[0] == "OPEN":
-                rows[-1].open = line.strip().removeprefix("OPEN").strip()
-            else:
-                rows[-1].tests += line.split()
+            part[row] += line.split()
         elif line.strip() and not line.startswith("#"):
-            rows.append(Row(part, line))
-    return rows
+            row = line
+            assert row not in part, f"{row!r} stands twice in its part"
+            part[row] = []
+    return parts
 
 
 @functools.cache
@@ -60,41 +47,27 @@ def named_in(file: Path) -> frozenset[str]:
     """The names of a module's tests, without importing it; empty for a missing file."""
     if not file.is_file():
         return frozenset()
-    module = ast.parse(file.read_text())
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in module.body if isinstance(node, kinds) and node.name.startswith("test_"))
+    return frozenset(node.name for node in ast.parse(file.read_text()).body if isinstance(node, kinds))
 
 
-def problems(row: Row) -> list[str]:
-    """What is wrong with a row."""
-    if not row.tests and not row.open:
-        return [f"{row.part}: {row.text!r} has no test"]
-    missing = []
-    for test in row.tests:
-        file, _, name = test.partition("::")
-        if name not in named_in(TESTS / file):
-            missing.append(f"{row.part}: {row.text!r} names {test}, which is not there")
-    return missing
+ROWS = read_table()
 
 
-ROWS = rows_of(TABLE.read_text())
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.part}: {row.text}"[:90])
-def test_every_row_is_proven(row: Row) -> None:
-    assert problems(row) == []
-    if row.open:
-        pytest.skip(f"OPEN {row.part}: {row.text} ({row.open})")
-
-
-def test_all_nine_parts_are_here() -> None:
-    assert list(dict.fromkeys(row.part for row in ROWS)) == PARTS
-    assert len({(row.part, row.text) for row in ROWS}) == len(ROWS)
+def test_every_row_is_proven() -> None:
+    assert list(ROWS) == PARTS
+    for part in ROWS.values():
+        for row, tests in part.items():
+            assert tests, f"{row!r} has no test"
+            for test in tests:
+                file, _, name = test.partition("::")
+                assert name.startswith("test_"), f"{row!r} names {test}"
+                assert name in named_in(TESTS / file), f"{row!r} names {test}, which is not there"
 
 
 def test_every_operation_has_a_row() -> None:
     known = contract.load()
-    described = (operation for item in known.document["paths"].values() for operation in item.values())
+    described = [operation for item in known.document["paths"].values() for operation in item.values()]
     extensions = {
         operation["operationId"]
         for operation in described
@@ -105,7 +78,7 @@ def test_every_operation_has_a_row() -> None:
         for operation in (*known.operations.values(), *known.oauth_operations.values())
         if operation.id not in extensions
     }
-    listed = {row.text for row in ROWS}
+    listed = {row for part in ROWS.values() for row in part}
     assert specified - listed == set()
     # What openapi.yaml leaves out because OpenAPI cannot describe it, or because it is
     # apart from the API.
@@ -117,13 +90,3 @@ def test_every_operation_has_a_row() -> None:
         "GET {root_url}/.well-known/oauth-authorization-server",
         "GET {root_url}/.well-known/oauth-protected-resource/<resource path>",
     }
-
-
-def test_a_row_without_a_test_is_noticed() -> None:
-    known, unknown = "    service/test_errors.py::test_request_ids_differ", "    service/test_errors.py::test_no"
-    table = "\n".join(["== Part", "proven", known, "forgotten", "wrong", unknown])
-    proven, forgotten, wrong = rows_of(table)
-    assert problems(proven) == []
-    assert problems(forgotten) == ["Part: 'forgotten' has no test"]
-    assert problems(wrong) == ["Part: 'wrong' names service/test_errors.py::test_no, which is not there"]
-    assert problems(Row("Part", "later", open="why")) == []

@@ -99,26 +99,15 @@ def test_flaky_fails_at_its_rate_depending_on_the_seed() -> None:
     assert 0.2 < sum(isinstance(end, Failure) for end in ends) / len(ends) < 0.4
 
 
-def test_slow_takes_the_requested_time_and_can_be_cancelled() -> None:
-    async def cancel() -> float:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+def test_slow_can_be_cancelled() -> None:
+    async def cancel() -> None:
         turn = asyncio.create_task(collect(load_engine("slow"), request("60", delay_factor=1.0)))
         await asyncio.sleep(0.05)
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
-        return loop.time() - began
 
-    assert asyncio.run(cancel()) < 5
-
-    async def timed(message: str) -> float:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await collect(load_engine("slow"), request(message, delay_factor=0.01))
-        return loop.time() - began
-
-    assert asyncio.run(timed("30")) >= 0.3
+    asyncio.run(cancel())
 
 
 def test_drafts_are_single_words() -> None:

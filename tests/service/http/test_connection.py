@@ -8,13 +8,18 @@ import json
 import re
 import resource
 import socket
+import sqlite3
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection as Database
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from agentbook.service import state
 from agentbook.service.http import connection, websocket
 from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from agentbook.service.proxies import TrustedProxies
@@ -439,3 +444,49 @@ async def test_a_key_that_loses_access_while_listening_is_disconnected(
                 lambda tx: events.append(tx, session, "message", "t", event_text, author_type="api_key")
             )
             assert await ended(valid) == (4404, "Session not found")
+
+
+async def test_access_is_checked_again_after_a_failure_of_the_store(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(state, "ACCESS_CHECK_S", 0.01)
+    platform = world.platforms[0]
+    hub, read = platform.hub, platform.store.read
+    failures = [PoolTimeout("QueuePool limit"), sqlite3.OperationalError("disk I/O error")]
+
+    async def read_later(work: Callable[[Database], Any]) -> Any:
+        if failures:
+            raise failures.pop()
+        return await read(work)
+
+    await world.start_platforms()
+    monkeypatch.setattr(platform.store, "read", read_later)
+    with hub.listening("session"):
+        async with asyncio.timeout(20):
+            for noticed in (1, 2):
+                world.store.write_now(lambda tx: tx.change_access())  # as the command line does
+                while hub.access_changes < noticed:
+                    await asyncio.sleep(0.01)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+
+
+async def test_a_key_that_is_revoked_while_a_text_waits_for_its_turn_does_not_get_it(
+    world: World, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    async def wait(_limiter: websocket.PerTickLimiter, texts: list[str]) -> None:
+        assert texts
+        world.change("api_keys", world.full.partition(":")[0], revoked_at=world.store.clock.instant())
+        world.platform.hub.recheck_access()
+
+    monkeypatch.setattr(websocket.PerTickLimiter, "wait", wait)
+    request = handshake(world, session)
+    async with listening(world) as address, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(request)
+        await reader.readuntil(b"\r\n\r\n")
+        await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
+        closing = await reader.read()
+        writer.close()
+    assert closing[2:] == (4401).to_bytes(2) + b"Invalid API key", "a close, and no text before it"
+    await world.idle()

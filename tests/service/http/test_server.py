@@ -184,3 +184,25 @@ def test_a_signal_lets_turns_end_and_a_second_one_does_not(data: Path, tmp_path:
     with Service(data, scripted=True) as service, service.http(service.key(*SCOPES)) as http:
         events = http.get(f"/sessions/{session}/events?sort_by=id").json()["items"]
         assert [event["type"] for event in events] == ["message", "runtime_error" if is_hurried else "runtime_done"]
+
+
+PREFIX = "/user/ada/"
+
+
+@one_platform("on a hub; here others reach it at the proxy's address")
+@pytest.mark.parametrize("on_a_hub", [False, True])
+def test_the_hubs_host_is_only_accepted_on_a_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_a_hub: bool
+) -> None:
+    if on_a_hub:
+        monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", PREFIX)
+    else:
+        monkeypatch.delenv("JUPYTERHUB_SERVICE_PREFIX", raising=False)
+    with Service(tmp_path / "data", "--bare") as service:
+        answer = httpx.get(f"{service.base_url}/docs", headers={"Host": "hub.example"})
+        assert answer.status_code == (200 if on_a_hub else 400)
+        command("accounts", "create", "ada", "--type", "user", data=service.data)
+        result = command("signin", "--account", "ada", data=service.data)
+        code = result.stdout.strip().partition("code=")[2]
+        hint = f"On this hub, open {PREFIX}proxy/{service.facts['port']}/v1/signin?code={code} on the hub's address.\n"
+        assert result.stderr == (hint if on_a_hub else "")

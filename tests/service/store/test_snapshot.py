@@ -11,20 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
 
 from agentbook.service import admin
 from agentbook.service.errors import OperatorError
-from agentbook.service.store import Seeding, Store, Transaction
-from agentbook.service.store.sign_in_tables import (
-    oauth_authorizations,
-    oauth_clients,
-    oauth_tokens,
-    page_sessions,
-    signin_links,
-)
+from agentbook.service.store import Seeding, Store
 from agentbook.service.store.snapshot import restore, snapshot
-from agentbook.service.store.tables import SCHEMA_VERSION, accounts
+from agentbook.service.store.tables import SCHEMA_VERSION
 from service.process import Service, command
 from service.world import on_sqlite
 
@@ -160,47 +152,33 @@ def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> No
     store = Store(data)
     revoked, live = (admin.create_key(store, "ada", name, ["agents:read"]).partition(":")[0] for name in "ab")
     admin.create_signin(store, "ada")
-    person = admin.list_keys(store, "ada")[0]["account"]
-    now = store.clock.instant()
-
-    def authorize(tx: Transaction) -> None:
-        account = tx.db.execute(select(accounts.c.id).where(accounts.c.name == person)).scalar_one()
-        times = {"created_at": now, "updated_at": now}
-        client = {"id": "c", "name": "c", "metadata_json": "{}", "registered_from": "::1", **times}
-        tx.db.execute(insert(oauth_clients), client)
-        row = {"client_id": "c", "person_id": account, "account_id": account, "scopes_json": "[]", "redirect_uri": "x"}
-        row |= {"id": "a", "code_sha256": "s", "code_challenge": "c", "code_expires_at": now, **times}
-        tx.db.execute(insert(oauth_authorizations), row)
-        token = {"sha256": "t", "authorization_id": "a", "kind": "refresh", "scopes_json": "[]", "expires_at": now}
-        tx.db.execute(insert(oauth_tokens), {**token, "created_at": now})
-        tx.db.execute(insert(page_sessions), {"sha256": "p", "account_id": account, "expires_at": now})
-
-    store.write_now(authorize)
     store.close()
+    with closing(sqlite3.connect(data / "store.db")) as db:
+        db.executescript("""
+            INSERT INTO oauth_authorizations VALUES ('a', 'c', 'p', 'p', '[]', 'x', 's', 'c', 't', NULL, NULL, 't', 't');
+            INSERT INTO oauth_tokens VALUES ('t', 'a', 'refresh', '[]', 't', NULL, 't');
+            INSERT INTO page_sessions VALUES ('s', 'p', 't');
+        """)
     snapshot(data, file)
     store = Store(data)
     admin.revoke_key(store, revoked)
-    for table, column in (
-        (oauth_authorizations, "revoked_at"),
-        (oauth_authorizations, "code_used_at"),
-        (oauth_tokens, "spent_at"),
-    ):
-        store.write_now(lambda tx, table=table, column=column: tx.db.execute(table.update().values({column: now})))
     store.close()
-
-    assert [re.findall(r"\d+ \w+|\d+", change) for change in restore(file, data)] == [
-        ["1 keys"],
-        ["1 authorizations"],
-        ["2"],
-    ]
-    store = Store(data)
-    assert {key["id"]: key["revoked_at"] is not None for key in admin.list_keys(store)} == {revoked: True, live: False}
-    row = store.read_now(lambda db: db.execute(select(oauth_authorizations)).mappings().one())
-    assert (row["revoked_at"], row["code_used_at"]) == (now, now)
-    assert store.read_now(lambda db: db.execute(select(oauth_tokens.c.spent_at)).scalar_one()) == now
-    for table in (signin_links, page_sessions):
-        assert store.read_now(lambda db, table=table: db.execute(select(table)).all()) == []
-    store.close()
+    ends = (
+        ("oauth_authorizations", "revoked_at"),
+        ("oauth_authorizations", "code_used_at"),
+        ("oauth_tokens", "spent_at"),
+    )
+    with closing(sqlite3.connect(data / "store.db")) as db, db:
+        for table, column in ends:
+            db.execute(f"UPDATE {table} SET {column} = 'now'")
+    changes = [re.findall(r"\d+ \w+|\d+", change) for change in restore(file, data)]
+    assert changes == [["1 keys"], ["1 authorizations"], ["2"]]
+    with closing(sqlite3.connect(data / "store.db")) as db:
+        keys = dict(db.execute("SELECT id, revoked_at IS NOT NULL FROM api_keys"))
+        assert keys == {revoked: True, live: False}
+        assert [db.execute(f"SELECT {column} FROM {table}").fetchone() for table, column in ends] == [("now",)] * 3
+        for table in ("signin_links", "page_sessions"):
+            assert db.execute(f"SELECT * FROM {table}").fetchall() == []
 
 
 def test_a_seed_is_left_out(tmp_path: Path) -> None:

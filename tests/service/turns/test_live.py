@@ -132,18 +132,6 @@ def test_drafts_of_what_happened_before_a_socket_opened_are_marked() -> None:
             assert sent(listener) == [("Hi", False)], "the next turn began after the socket opened"
 
 
-def test_only_the_newest_state_of_a_tool_run_is_sent() -> None:
-    hub = Hub(Clock())
-    with hub.listening("s") as channel, hub.turn("s", "task") as draft:
-        quick, slow = Listener(channel, [], None, None), Listener(channel, [], None, None)
-        draft.tool("t1", "search", "running")
-        assert drafts(quick) == [{"tool": "search", "state": "running"}]
-        draft.tool("t2", "read", "running")
-        draft.tool("t1", "search", "done")
-        assert drafts(quick) == [{"tool": "read", "state": "running"}, {"tool": "search", "state": "done"}]
-        assert len(drafts(slow)) == 2
-
-
 def test_drafts_end_with_their_turn_and_only_go_to_subscribers() -> None:
     hub = Hub(Clock())
     with hub.listening("s") as channel:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from agentbook.service.state import Platform
 from agentbook.service.turns import runner
-from service.world import World
+from service.world import World, one_platform
 
 pytestmark = pytest.mark.anyio
 
@@ -151,3 +152,61 @@ async def test_lone_surrogates_are_replaced(filled: World, monkeypatch: pytest.M
     session = await filled.start("x")
     await filled.idle()
     assert (await filled.events(session))[1]["content"]["text"] == "half ? and null \x00"
+
+
+async def send(world: World, session: str, text: str) -> str:
+    answer = await world.post(f"/sessions/{session}/events", {"content": text}, world.full)
+    assert answer.status_code < 300, answer.text
+    return str(answer.json()["id"])
+
+
+async def idle(world: World) -> None:
+    async with asyncio.timeout(60):
+        await world.idle()
+
+
+async def wait_for_turns(world: World, count: int) -> None:
+    """Wait until `count` turns have started."""
+    async with asyncio.timeout(20):
+        while len(world.agent.turns) < count:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_queued_message_is_answered_however_the_turn_before_it_ended(tmp_path: Path) -> None:
+    world = World(tmp_path, ceiling_s=1.0)
+    world.workspace()
+    world.agent_row()
+    sessions = {prompt: await world.start(prompt) for prompt in ("hang", "crash", "silent", "limit")}
+    for session in sessions.values():
+        await send(world, session, "and now")
+    await idle(world)
+    for prompt, session in sessions.items():
+        types = [event["type"] for event in await world.events(session)]
+        assert sorted(types) == ["message", "message", "runtime_done", "runtime_error"], prompt
+        assert types.index("runtime_error") < types.index("runtime_done")
+        assert (await world.events(session))[-1]["content"]["text"].startswith("You said 'and now'")
+    assert world.rows("pending_turns") == []
+    await world.aclose()
+
+
+@one_platform("what one leaves behind, the others take over")
+async def test_a_stop_cancels_running_turns_and_starts_no_queued_ones(filled: World) -> None:
+    sessions = [await filled.start("tool:a hang") for _ in range(3)]
+    await wait_for_turns(filled, 3)
+    for session in sessions:
+        await send(filled, session, "behind it")
+    async with asyncio.timeout(10):
+        await filled.platform.turns.aclose()
+    assert filled.agent.cancelled == 3
+    assert len(filled.agent.turns) == 3
+    assert len(filled.rows("pending_turns")) == 6
+    # No event of the turns is stored; at the next start each fails once, and those that
+    # waited run.
+    again = Platform(filled.store, engines=filled.agent)
+    await again.turns.take_over()
+    await again.turns.wait_until_idle()
+    for session in sessions:
+        events = await filled.events(session)
+        assert [event["type"] for event in events] == ["message"] * 2 + ["runtime_error", "runtime_done"]
+        assert [event["task_id"] for event in events[:2]] == [event["task_id"] for event in events[2:]]
+        assert events[2]["content"]["message"].startswith("Something went wrong: the service stopped")

@@ -176,14 +176,6 @@ async def test_the_depth_is_limited(tmp_path: Path, fake: FakeOpenAI) -> None:
         assert [description.endswith("The agents: none") for description in offered] == [False] * MAX_DEPTH + [True]
 
 
-async def test_too_many_sub_agent_tasks(tmp_path: Path, fake: FakeOpenAI) -> None:
-    async with lab(tmp_path, fake, RunLimits(agent_tasks=3)) as made:
-        made.agent("helper", engine="scripted")
-        ends = await made.ask(calls(*[call_agent("helper", "x")] * 4))
-        assert ends[:-1] == [{}] * 3
-        assert (ends[-1]["status"], ends[-1]["message"]) == (429, "exceeded agent task limit for this execution tree")
-
-
 async def test_memory_lasts_from_turn_to_turn(tmp_path: Path, fake: FakeOpenAI) -> None:
     async with lab(tmp_path, fake) as made:
         await made.ask(calls(memory("save", name="order", text="4711 😀"), memory("list")), text("Noted."))
@@ -247,16 +239,6 @@ async def test_each_agent_spends_its_own_budget(tmp_path: Path, fake: FakeOpenAI
         assert (await made.ask(helps, text("He cannot.", tokens=5)))[-1] == {"text": "He cannot."}
         [result] = made.results()
         assert result == {"error": "The agent 'helper' failed (429): AGENT budget exceeded for 'helper'"}
-
-
-async def test_a_sub_agents_spending_counts_within_its_turn(tmp_path: Path, fake: FakeOpenAI) -> None:
-    async with lab(tmp_path, fake, RunLimits(agent_budget=50)) as made:
-        made.agent("helper")
-        twice = calls(call_agent("helper", "x"), call_agent("helper", "y"), tokens=10)
-        await made.ask(twice, text("Yes.", tokens=50), text("He says yes, once.", tokens=10))
-        first, second = made.results()
-        assert first == {"agent": "helper", "reply": "Yes."}
-        assert second["error"].endswith("AGENT budget exceeded for 'helper'")
 
 
 async def test_turns_that_run_at_a_time_share_a_budget(tmp_path: Path, fake: FakeOpenAI) -> None:
