@@ -30,6 +30,8 @@ PARTS = [
 def read_table() -> dict[str, dict[str, list[str]]]:
     """The tests of each row, by part and by the row's text."""
     parts: dict[str, dict[str, list[str]]] = {}
+    part: dict[str, list[str]] = {}
+    row = ""
     for line in TABLE.read_text().splitlines():
         if line.startswith("== "):
             part = parts[line[3:]] = {}

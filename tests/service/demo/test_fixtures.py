@@ -72,11 +72,3 @@ def test_equal_seeds_give_equal_rows_in_the_format_of_the_service() -> None:
         assert wire == event_json.event(
             id=id_, type=kind, content=event["content"], task_id=task, author=event["author"], created_at=created
         )
-
-
-def test_negative_counts_are_rejected() -> None:
-    connection = fresh()
-    with pytest.raises(ValueError, match="negative"):
-        demo.fixtures(connection, sessions=-1, events=0, seed=1, now=NOW)
-    connection.close()
-    connection.engine.dispose()

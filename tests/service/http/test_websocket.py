@@ -227,11 +227,6 @@ def test_pages_of_this_host_may_listen_and_handshakes_have_request_ids(platform:
         assert len(socket.response.headers["X-Request-ID"]) == 36
 
 
-def test_a_plain_request_to_the_socket_is_a_404(platform: Platform) -> None:
-    session = platform.start("one")
-    assert platform.http.get(f"/sessions/{session}/events/ws").status_code == 404
-
-
 def test_messages_from_the_client_are_ignored(platform: Platform) -> None:
     session = platform.start("one")
     platform.settled(session, 2)

@@ -204,14 +204,6 @@ async def test_the_person_can_remove_scopes_but_not_add_any(world: World) -> Non
     assert (await flow.call(answer["access_token"], path="/me/workspaces")).status_code == 403
 
 
-async def test_without_scope_all_are_offered_and_the_reading_ones_ticked(world: World) -> None:
-    flow = await ready(world)
-    redirect = await flow.ask("scope")
-    page = await flow.person.get("/oauth/" + redirect.headers["location"])
-    assert page.text.count('name="scope"') == 10
-    assert ticked(page) == [f"{group}:read" for group in ("agents", "sessions", "workspaces", "skills", "integrations")]
-
-
 async def test_the_account_is_the_persons_own_or_an_organization_it_administers(world: World) -> None:
     flow = await ready(world)
     page = await flow.consent_page()
@@ -223,15 +215,10 @@ async def test_the_account_is_the_persons_own_or_an_organization_it_administers(
     page = await flow.consent_page()
     data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["bob"])
     assert location(await flow.person.post("/oauth/consent", data))["error"] == "access_denied"
-
-
-async def test_a_member_who_is_no_admin_cannot_choose_the_organization(world: World) -> None:
+    # A member who is no admin is not offered the organization.
     world.add("memberships", organization_id=world.accounts["acme"], user_id=world.accounts["bob"], role="MEMBER")
-    flow = Flow(world)
-    await flow.register()
     await flow.person.sign_in(world.store, "bob")
-    page = await flow.consent_page()
-    assert world.accounts["acme"] not in page.text
+    assert world.accounts["acme"] not in (await flow.consent_page()).text
 
 
 async def test_the_form_is_good_for_the_session_it_was_shown_to(world: World) -> None:
@@ -246,24 +233,16 @@ async def test_the_form_is_good_for_the_session_it_was_shown_to(world: World) ->
     assert world.rows("oauth_authorizations") == []
 
 
-async def test_the_clients_texts_are_escaped(world: World) -> None:
-    flow = await ready(world)
-    name = "</h1><script>alert(1)</script>\"'&"
-    await flow.register(client_name=name, client_uri="javascript:alert(1)")
-    page = await flow.consent_page()
-    assert "<script" not in page.text
-    assert name in html.unescape(page.text)
-    assert "javascript:" not in page.text
-    assert "127.0.0.1:5555" in page.text
-
-
 async def test_a_client_cannot_disguise_its_name(world: World) -> None:
     """Neither when it registers, nor with a name from before names were cleaned."""
     flow = await ready(world)
-    answer = await flow.register(
-        client_name="\u202eknaB\u202c\u0007 of\u200b \u2066Acme", client_uri="data:text/html,x"
-    )
-    assert (answer.json()["client_name"], "client_uri" in answer.json()) == ("knaB of Acme", False)
+    name = "</h1><script>alert(1)</script>\"'&\u202eknaB\u202c"
+    answer = await flow.register(client_name=name, client_uri="data:text/html,x")
+    cleaned = name.replace("\u202e", "").replace("\u202c", "")
+    assert (answer.json()["client_name"], "client_uri" in answer.json()) == (cleaned, False)
+    page = await flow.consent_page()
+    assert "<script" not in page.text
+    assert cleaned in html.unescape(page.text)
     metadata = json.dumps({"redirect_uris": [CALLBACK], "client_uri": "file:///etc"})
     world.change("oauth_clients", flow.client_id, name="\u202eevil", metadata_json=metadata)
     page = await flow.consent_page()

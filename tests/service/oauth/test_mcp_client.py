@@ -138,19 +138,3 @@ async def test_the_whole_flow_with_refresh_and_step_up(
         changed = await http.patch(f"/agents/{named.json()['id']}", json={"is_public": True})
         assert (changed.status_code, changed.json()["is_public"]) == (200, True)
     assert "OAuth flow error" not in caplog.text
-
-
-async def test_the_sdk_is_told_when_the_person_ends_it(service: Service, person: Scripted) -> None:
-    memory = Memory()
-    auth = provider(service, person, memory)
-    async with httpx2.AsyncClient(base_url=service.base_url, auth=auth, headers={"Accept": "*/*"}) as http:
-        assert (await http.get("/me")).status_code == 200
-        settings = person.http.get(f"{service.base_url}/settings")
-        ends = re.findall(r'<form[^>]*>(?:(?!</form>).)*value="end".*?</form>', settings.text, re.S)
-        form = hidden(ends[0])
-        ended = person.http.post(f"{service.base_url}/settings", data=form)
-        assert ended.status_code == 303
-        before = memory.tokens
-        assert (await http.get("/me")).status_code == 200  # by asking the person again
-        assert len(person.offered) == 2
-        assert memory.tokens != before

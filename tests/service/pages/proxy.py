@@ -1,4 +1,4 @@
-"""Servers for the browser: a proxy with a path prefix like Binder's, and a callback."""
+"""A proxy with a path prefix, like Binder's."""
 
 from __future__ import annotations
 
@@ -11,32 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 PREFIX = "/user/ada/proxy/8765"
 
 
-class Quiet(BaseHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def reply(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.send_response_only(status)
-        for name, value in [*headers, ("Content-Length", str(len(body)))]:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-
-@contextmanager
-def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """A server on a free loopback port, for as long as it is needed."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @contextmanager
 def below_a_prefix(port: int) -> Iterator[str]:
     """Serve the service on `port` below a prefix; it sees its own Host.
@@ -44,7 +18,17 @@ def below_a_prefix(port: int) -> Iterator[str]:
     Yields the address for the browser.
     """
 
-    class Proxy(Quiet):
+    class Proxy(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def reply(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+            self.send_response_only(status)
+            for name, value in [*headers, ("Content-Length", str(len(body)))]:
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
         def pass_on(self) -> None:
             if not self.path.startswith(PREFIX + "/"):
                 return self.reply(404, [], b"not the service's: " + self.path.encode())
@@ -66,19 +50,12 @@ def below_a_prefix(port: int) -> Iterator[str]:
 
         do_GET = do_POST = pass_on  # noqa: N815
 
-    with running(Proxy) as own:
-        yield f"http://127.0.0.1:{own}{PREFIX}"
-
-
-@contextmanager
-def serving(pages: dict[str, str], seen: list[str]) -> Iterator[str]:
-    """A site of a few fixed pages; every path that is asked for is noted in `seen`."""
-
-    class Site(Quiet):
-        def do_GET(self) -> None:
-            seen.append(self.path)
-            body = pages.get(self.path.partition("?")[0], "").encode()
-            self.reply(200, [("Content-Type", "text/html")], body)
-
-    with running(Site) as port:
-        yield f"http://127.0.0.1:{port}"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}{PREFIX}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
 from service.oauth.flow import Pkce
-from service.pages.proxy import below_a_prefix, serving
+from service.pages.proxy import below_a_prefix
 from service.process import Service, command
 from support.browser import running_browser, take_picture
 
@@ -90,35 +90,6 @@ def test_sign_in_make_a_key_use_it_revoke_it_sign_out(page: Page, base: str, ser
     page.wait_for_url(f"{base}/signin")
     page.goto(f"{base}/settings")
     assert page.url == f"{base}/signin"
-
-
-def test_consent_leads_back_to_the_client_with_what_was_left_ticked(page: Page, base: str, service: Service) -> None:
-    seen: list[str] = []
-    pkce = Pkce()
-    with serving({"/callback": '<link rel="icon" href="data:,">'}, seen) as client_site:
-        callback = f"{client_site}/callback"
-        client, address = ask(base, service, callback, pkce)
-        page.goto(address)
-        assert page.url.startswith(f"{base}/signin?request=")
-        page.get_by_label("Sign-in link").fill(command("signin", "--account", "ada", data=service.data).stdout)
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(re.compile(re.escape(f"{base}/oauth/consent?response_type=")))
-        assert (
-            page.get_by_role("heading", level=1).inner_text() == "Quarterly <i>report</i> notebook asks to act for you"
-        )
-        assert page.get_by_text(urlsplit(client_site).netloc).is_visible()
-        page.get_by_label("Create skills").uncheck()
-        page.get_by_role("button", name="Allow").click()
-        page.wait_for_url(re.compile(re.escape(callback)))
-        (came,) = [path for path in seen if path.startswith("/callback")]
-    answer = {name: values[0] for name, values in parse_qs(urlsplit(came).query).items()}
-    assert (answer["state"], answer["iss"]) == ("s", service.base_url.removesuffix("/v1"))
-    form = {
-        "grant_type": "authorization_code", "client_id": client, "redirect_uri": callback,
-        "code": answer["code"], "code_verifier": pkce.verifier,
-    }  # fmt: skip
-    tokens = httpx.post(f"{service.base_url}/oauth/token", data=form)
-    assert tokens.json()["scope"] == "agents:read"
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", "narrow"), ("dark", "wide")])

@@ -123,15 +123,6 @@ async def test_the_request_of_a_turn(filled: World) -> None:
     assert second.rng.random() != first.rng.random()
 
 
-async def test_a_turn_runs_the_newest_version_of_its_agent(filled: World) -> None:
-    body = {"system_prompt": "p", "description": "d", "tools": [], "platform_tools": ["x"], "mode": "multi-turn"}
-    await filled.post("/agents/helper/configure-llm", body, filled.full)
-    await filled.start("one")
-    await filled.idle()
-    turn = filled.agent.turns[0]
-    assert (turn.system_prompt, turn.mode, turn.tools, turn.platform_tools) == ("p", "multi-turn", [], ["x"])
-
-
 async def test_a_turn_waits_for_a_store_that_does_not_answer(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when PostgreSQL restarts while the turn begins."""
     failures = lose_reads(monkeypatch, 3)

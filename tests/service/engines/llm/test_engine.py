@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -184,19 +182,6 @@ def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch, fake: FakeOpenA
     assert isinstance(failure, Failure)
     assert (failure.status, failure.error) == (500, "EngineNotInstalled")
     assert "pip install openai" in failure.message
-
-
-def test_the_package_is_loaded_with_the_first_turn() -> None:
-    load = """
-import sys
-from agentbook.service.engines.registry import load_engine
-print(type(load_engine("llm", {})).__name__, "openai" in sys.modules)
-"""
-    environment = {"OPENAI_API_KEY": KEY, "PATH": "", "PYTHONPATH": str(Path(__file__).parents[4] / "src")}
-    done = subprocess.run(
-        [sys.executable, "-c", load], env=environment, check=True, timeout=60, capture_output=True, text=True
-    )
-    assert done.stdout.split() == ["LlmEngine", "False"]
 
 
 def test_a_local_endpoint_is_reached_without_a_proxy(fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
