@@ -90,11 +90,7 @@ class Endpoint:
                 timeout=timeout, follow_redirects=False, trust_env=not settings.is_local
             ),
         )
-
-    @property
-    def completions(self) -> Any:
-        """The package's object that sends requests."""
-        return self._client.chat.completions
+        self._create = self._client.chat.completions.create  # here, as the package imports more for it
 
     async def aclose(self) -> None:
         """Close the connection."""
@@ -130,13 +126,12 @@ class Endpoint:
         # which takes 0.3 s for 500 messages.
         body = {**body, "messages": (), "extra_body": {"messages": body["messages"]}}
         renamed = {_NEWER_LIMIT if name == _LIMIT else name: value for name, value in body.items()}
-        create = self.completions.create
         try:
-            return await create(**(renamed if model in _newer_limits else body))
+            return await self._create(**(renamed if model in _newer_limits else body))
         except self._openai.BadRequestError as error:
             if _LIMIT not in body or model in _newer_limits or _NEWER_LIMIT not in str(error.message):
                 raise
-        stream = await create(**renamed)
+        stream = await self._create(**renamed)
         _newer_limits.add(model)
         return stream
 
