@@ -56,17 +56,15 @@ async def test_a_service_ends_once_the_last_process_that_uses_it_has_ended(
     assert not discovery_file.is_used(tmp_path)
 
 
-def test_this_process_is_alive_and_impossible_ones_are_not() -> None:
+def test_which_processes_are_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     assert discovery_file.is_alive(os.getpid())
     assert discovery_file.is_alive(os.getpid(), own=True)
     assert [pid for pid in (0, -1, 2**40) if discovery_file.is_alive(pid)] == []
 
-
-def test_another_users_process_is_alive_and_not_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(pid: int, signal: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(os, "kill", refuse)
+    monkeypatch.setattr(os, "kill", refuse)  # as for another user's
     assert discovery_file.is_alive(1)
     assert not discovery_file.is_alive(1, own=True)
 

@@ -238,3 +238,19 @@ async def test_drafts_that_were_lost_are_asked_for_again(
         monkeypatch.setattr(bus_of(first), "notify", notify)
         first.agent.signals.setdefault("on", asyncio.Event()).set()
         await until(lambda: listener.drafted == "Hello!")
+
+
+async def test_one_of_two_publications_at_the_same_time_succeeds(worlds: list[World]) -> None:
+    first = worlds[0]
+    agent = first.rows("agents")[0]["id"]
+    version = first.add("agent_versions", agent_id=agent, creator_id="x", type="COMMITTED", version_number="1.0.0")
+    path = f"/agents/helper/versions/{version}/publish"
+    answers = await asyncio.gather(*(world.post(path, {}, world.full) for world in worlds * 3))
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 5
+
+
+async def test_a_connection_that_was_ended_is_noticed_before_it_is_used(worlds: list[World]) -> None:
+    for _ in range(3):
+        assert [(await world.get("/me", world.full)).status_code for world in worlds] == [200, 200]
+        while terminate(worlds[0].store, "pid <> pg_backend_pid()"):  # they end soon
+            await asyncio.sleep(0.01)

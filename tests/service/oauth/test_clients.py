@@ -36,11 +36,6 @@ async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) 
     ("fields", "failed"),
     [
         ({"redirect_uris": None}, ["body.redirect_uris: Input should be a valid array"]),
-        ({"redirect_uris": []}, ["body.redirect_uris: "]),
-        (
-            {"redirect_uris": ["http://evil.example/cb"], "client_name": 7},
-            ["body.client_name: Input should be a valid ", "body.redirect_uris.0: Input should be https"],
-        ),
         (
             {"redirect_uris": ["https://ok.example/", "http://evil.example/cb", "javascript:alert(1)"]},
             [
@@ -57,8 +52,6 @@ async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) 
             ],
         ),
         ({"client_name": 7, "grant_types": "x", "scope": 3}, ["body.client_name: ", "body.grant_types: ", "body.scope: "]),
-        ({"grant_types": ["refresh_token"]}, ["body.grant_types: Input should include authorization_code"]),
-        ({"response_types": ["token"]}, ["body.response_types: Input should include code"]),
         ({"client_name": "\x00"}, ["body.client_name: Input must not contain a null character"]),
     ],
 )  # fmt: skip
@@ -114,13 +107,6 @@ PROGRAMS: dict[str, dict[str, Any]] = {
         "token_endpoint_auth_method": "none",
         "application_type": "native",
     },
-    "Claude": {
-        "redirect_uris": ["https://claude.ai/api/mcp/auth_callback"],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "scope": "claudeai",
-        "token_endpoint_auth_method": "none",
-    },
 }
 
 
@@ -156,13 +142,10 @@ async def test_the_eleventh_registration_in_an_hour_is_refused(world: World, mon
 GOOD = [
     "https://app.example/callback",
     "https://app.example:8443/a?b=c",
-    "https://app.example",
-    "http://127.0.0.1/cb",
     "http://127.0.0.1:8000/cb",
     "http://localhost:1/",
     "http://[::1]:8000/cb",
     "com.example.app:/oauth2redirect",
-    "com.example.app://callback?a=b",
     "cursor://anysphere.cursor-mcp/oauth/callback",
     "vscode://vscode.github-authentication/did-authenticate",
 ]
@@ -216,19 +199,15 @@ def test_invalid_redirect_uris() -> None:
     [
         ("https://app.example/cb", "https://app.example/cb", True),
         ("https://app.example/cb/", "https://app.example/cb", False),
-        ("https://app.example/cb?x=1", "https://app.example/cb", False),
         ("https://APP.example/cb", "https://app.example/cb", False),
-        ("https://app.example:444/cb", "https://app.example/cb", False),
         ("https://app.example/%63b", "https://app.example/cb", False),
         ("http://127.0.0.1:5999/cb", "http://127.0.0.1:5555/cb", True),
         ("http://127.0.0.1:5999/cb", "http://127.0.0.1/cb", True),
         ("http://localhost:5999/cb", "http://127.0.0.1:5999/cb", False),
         ("http://127.0.0.1:5999/other", "http://127.0.0.1:5555/cb", False),
-        ("http://127.0.0.1:5999/cb?x", "http://127.0.0.1:5555/cb", False),
         ("http://x@127.0.0.1:5999/cb", "http://127.0.0.1:5555/cb", False),
         ("http://127.0.0.1:\u0663/cb", "http://127.0.0.1/cb", False),
         ("cursor://host/cb", "cursor://host/cb", True),
-        ("cursor://host:1/cb", "cursor://host/cb", False),
         ("cursor://host/cb/..", "cursor://host/cb", False),
         ("CURSOR://host/cb", "cursor://host/cb", False),
     ],
