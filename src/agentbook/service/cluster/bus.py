@@ -27,7 +27,7 @@ from ..store.engine import connection_parameters
 
 log = logging.getLogger("agentbook.service")
 
-CHANNEL = "agentbook"
+CHANNEL = "agentbook_2"  # the messages of earlier versions have another form
 _PAUSE_S = 0.002  # between two sends; messages published in the meantime are sent together
 _MAX_WAITING = 10_000  # messages that wait for a connection; older ones are dropped
 _NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"

@@ -89,7 +89,7 @@ class Store:
         # More threads would only compete with the loop for the interpreter.
         self._readers = ThreadPoolExecutor(_READERS, "agentbook-reader")
         self._reading = 0
-        self._checking = asyncio.Lock()
+        self._checking: asyncio.Task[None] | None = None
         self._sound_until = 0.0
         self._has_failed = False  # since the last check that succeeded
         self._damage: Exception | None = None
@@ -181,19 +181,24 @@ class Store:
         none within `_CHECK_S` after one that succeeded, unless another write failed.
         After that it has to be a long one: a disk may be full for all but short ones.
         """
-        async with self._checking:
-            if self._damage is not None:
-                raise self._damage
-            if time.monotonic() < self._sound_until:
-                return
-            length, self._has_failed = _CHECK_BYTES if self._has_failed else 0, False
-            try:
-                await asyncio.to_thread(self._check_now, length)
-            except Exception as error:
-                self._note(error)
-                raise
-            if not self._has_failed:
-                self._sound_until = time.monotonic() + _CHECK_S
+        if self._damage is not None:
+            raise self._damage
+        if time.monotonic() < self._sound_until:
+            return
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._check())
+            self._checking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._checking)
+
+    async def _check(self) -> None:
+        length, self._has_failed = _CHECK_BYTES if self._has_failed else 0, False
+        try:
+            await asyncio.to_thread(self._check_now, length)
+        except Exception as error:
+            self._note(error)
+            raise
+        if not self._has_failed:
+            self._sound_until = time.monotonic() + _CHECK_S
 
     def _check_now(self, length: int) -> None:
         with self.engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
