@@ -209,6 +209,8 @@ def test_the_whole_load_has_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     ab.load_history(account().client(), "acme", progress=True)
     [bar] = bars
     assert (bar.rows, bar.closed) == (3 + 2 + 2, 1), "workspaces, sessions and events"
+    ab.read_conversations(pd.DataFrame({"messages": [[{"role": "user", "content": "Hi"}]] * 2}), progress=True)
+    assert (bars[1].rows, bars[1].closed) == (2, 1)
 
 
 def test_an_empty_account_is_typed_and_says_what_to_do() -> None:
