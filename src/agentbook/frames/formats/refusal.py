@@ -33,11 +33,13 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
     Its first line is a sentence; the others are code that converts such a file.
     """
     begin = [*begin]
+    if why and not begin:
+        return visible(f"{path} has no conversations: it begins with what is {why}.")
     records = [each for each in begin if isinstance(each, dict)]
     nearest, page, loop, line = _conversion(records)
     if begin and is_openai({"messages": begin[0]}):
         line = "{'messages': record}"
-    seen = f"a record of {', '.join(map(str, [*records[0]][:_SHOWN]))}" if records else why or "no record"
+    seen = f"a record of {', '.join(map(str, [*records[0]][:_SHOWN]))}" if records else "no record"
     ending = path.rpartition(".")[2]
     if path == "table":
         read = "table.to_dict('records')"
