@@ -65,11 +65,3 @@ def test_an_export_says_that_a_reply_is_still_being_written() -> None:
     assert UNFINISHED not in conversation.to_markdown()
     assert CUT_OFF not in conversation.to_markdown()
     assert '"draft": ""' in conversation.to_json()
-
-
-def test_unknown_event_types_are_counted() -> None:
-    conversation = Conversation(None, session=SESSION)
-    platform = FakePlatform()
-    for event in (platform.persist("message", {"text": "Hi"}, KEY), platform.persist("agent_mood", {"mood": 3}, None)):
-        conversation.feed(event)
-    assert conversation.exchanges[0].other_types == {"agent_mood": 1}

@@ -16,7 +16,6 @@ from agentbook.chat.html.message_html import INCOMPLETE
 from agentbook.chat.html.static_transcript import StaticTranscript
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.recording import read_events
-from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.replay import replay
 from agentbook.events import loop
 from chat.fakes import KEY, OTHER, SESSION, FakePlatform, make_conversation, recorded, refused
@@ -170,10 +169,6 @@ def test_a_replay_exports_the_whole_recording_while_it_plays() -> None:
 
 def test_a_recording_of_an_old_session_is_read_from_the_conversation(old: FakePlatform) -> None:
     assert len(read_events(unfollowed(old), None)) == 2 * TURNS
-
-
-def test_transcripts_of_the_first_version_have_no_such_note() -> None:
-    assert Transcript.from_json(Transcript([]).to_json()).incomplete == ""
 
 
 # Listeners
