@@ -47,6 +47,8 @@ def test_only_selected_variants_run_and_answered_questions_are_skipped(platform:
     assert platform.questions() == ["one", "one"]
     view.variants.ticks["kind"].value = view.variants.ticks["brief"].value = False
     run(view, "one", "No variant is selected")
+    add(view, "third", "Be short.")
+    until(lambda: "No variant is selected" not in words(view.form.status["run"]))  # it may be mended
 
 
 def test_the_judge_is_followed_verdict_by_verdict(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:

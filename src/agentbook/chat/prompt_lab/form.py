@@ -142,6 +142,8 @@ class Form:
 
     def attempt(self, work: Callable[[], str], line: str) -> None:
         """Do something that takes no time; the line reports the result or the error."""
+        if not self.busy:
+            self.clear()
         try:
             self.say(work(), line)
         except (ValueError, TypeError) as error:

@@ -83,8 +83,9 @@ function show({ state, views, send }, el) {
   const none = element("div", { class: "ab-empty" }, element("strong", {}, "Nothing is left to label."), next);
   const form = element("div", { class: "ab-x-form" }, ...asked.map((view) => view.root));
   asked.at(-1).end.append(acts.Enter);
-  const keys = first > 1 ? `Keys: 1 to ${Math.min(first - 1, 9)} answer, ` : "Keys: ";
-  const hint = element("div", { class: "ab-hint" }, `${keys}Enter goes on, S skips, U takes back.`);
+  const digits = first > 1 ? `1 to ${Math.min(first - 1, 9)} answer, ` : "";
+  const hint = element("div", { class: "ab-hint" });
+  write(hint, `Keys, after a click here: ${digits}Enter goes on, S skips, U takes back.`);
   const bottom = element("div", { class: "ab-bottom" }, banner.root, form, hint);
   const root = element(
     "div",
@@ -113,7 +114,8 @@ function show({ state, views, send }, el) {
   });
   function draw() {
     bar.draw(state.title || "Labels", [state.sentence]);
-    if (!state.item && form.contains(document.activeElement)) root.focus(); // U still takes back
+    const focused = [form, log.root].some((each) => each.contains(document.activeElement));
+    if (!state.item && focused) root.focus(); // U still takes back
     none.hidden = Boolean(state.item);
     log.root.hidden = form.hidden = hint.hidden = !state.item;
     log.draw(state.item, state.html);
