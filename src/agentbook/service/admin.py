@@ -6,9 +6,8 @@ These are plain functions on a `Store`, used by the `agentbook` command and by
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ def list_accounts(store: Store) -> Sequence[access.Row]:
     return store.read_now(lambda db: db.execute(query).mappings().all())
 
 
-def create_key(store: Store, account: str, name: str, scopes: Iterable[str], trigger: str | None = None) -> str:
+def create_key(store: Store, account: str, name: str, scopes: Collection[str], trigger: str | None = None) -> str:
     """Create an API key and return it as ``<api_key_id>:<api_key_secret>``.
 
     The secret cannot be read back later.
@@ -207,16 +206,12 @@ def create_local_key(store: Store, data: Path) -> None:
     OSError
         If the file cannot be written.
     """
+    names = [account["name"] for account in list_accounts(store)]
+    account = demo.ACCOUNT if demo.ACCOUNT in names else FALLBACK_ACCOUNT
+    if account not in names:
+        create_account(store, account, "user")
     with atomic_write(data / KEY_FILE, private=True) as file:
-        file.write(json.dumps({"api_key": _new_local_key(store)}).encode())
-
-
-def _new_local_key(store: Store) -> str:
-    for account in (demo.ACCOUNT, FALLBACK_ACCOUNT):
-        with contextlib.suppress(OperatorError):
-            return create_key(store, account, "notebook", LOCAL_KEY_SCOPES)
-    create_account(store, FALLBACK_ACCOUNT, "user")
-    return create_key(store, FALLBACK_ACCOUNT, "notebook", LOCAL_KEY_SCOPES)
+        file.write(json.dumps({"api_key": create_key(store, account, "notebook", LOCAL_KEY_SCOPES)}).encode())
 
 
 def create_signin(store: Store, account: str) -> str:

@@ -160,13 +160,11 @@ def register_user(data: Path) -> None:
 
 def is_used(data: Path) -> bool:
     """Whether any registered process is alive. Removes the files of dead ones."""
-    alive = False
-    for file in (data / "users").glob("[0-9]*"):
-        if is_alive(int(file.name)):
-            alive = True
-        else:
+    users = {file: is_alive(int(file.name)) for file in (data / "users").glob("[0-9]*")}
+    for file, alive in users.items():
+        if not alive:
             file.unlink(missing_ok=True)
-    return alive
+    return any(users.values())
 
 
 def is_alive(pid: int, *, own: bool = False) -> bool:

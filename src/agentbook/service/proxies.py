@@ -15,7 +15,6 @@ from collections.abc import Iterable
 
 from .errors import Headers, OperatorError
 
-LOOPBACK = ("127.0.0.0/8", "::1")
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 _IPV6_HOST_BITS = 64  # chosen freely by one subscriber (RFC 6177, RFC 8981)
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from .cluster import Cluster
+from .cluster import open_cluster
 from .engines.base import Engine
 from .engines.function import FunctionEngine
 from .faults.switch import Switch
@@ -22,14 +22,6 @@ log = logging.getLogger("agentbook.service")
 
 # How soon changes that the command line and other processes make are noticed.
 ACCESS_CHECK_S = 1.0
-
-
-def _open_cluster(store: Store, hub: Hub) -> Cluster:
-    if store.engine.dialect.name == "sqlite":
-        return Cluster(hub.publish)
-    from .cluster.postgres import PostgresCluster
-
-    return PostgresCluster(store, hub)
 
 
 @dataclass(eq=False, repr=False)
@@ -84,7 +76,7 @@ class Platform:
         self.claims: set[Hashable] = set()
         self.draining = False
         self.hub = Hub(self.store.clock)
-        self.cluster = _open_cluster(self.store, self.hub)
+        self.cluster = open_cluster(self.store, self.hub)
         self._access_watch: asyncio.Task[None] | None = None
         self.store.on_events.append(self.cluster.deliver)
         self.store.on_access_change = self.hub.recheck_access

@@ -29,7 +29,7 @@ from ..errors import OperatorError
 from ..faults.administration import admin_token
 from ..faults.switch import Switch
 from ..ids import Clock
-from ..proxies import LOOPBACK, LOOPBACK_HOSTS, TrustedProxies
+from ..proxies import LOOPBACK_HOSTS, TrustedProxies
 from ..state import Platform
 from ..store import Seeding, Store
 from ..store.engine import prepare_directory, writing_to
@@ -129,7 +129,7 @@ def serve(settings: Settings) -> None:
         the remedy.
     """
     public = None if settings.public_url is None else _check_public_url(settings.public_url)
-    proxies = TrustedProxies([*settings.trusted_proxies, *(LOOPBACK if public is not None else ())])
+    proxies = TrustedProxies([*settings.trusted_proxies, *(("127.0.0.0/8", "::1") if public is not None else ())])
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(_bind(settings.host, settings.port)))
         for name, function in settings.functions.items():
