@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from agentbook.service.errors import OperatorError
 from agentbook.service.http.app import build
 from agentbook.service.http.guard import Window
-from agentbook.service.proxies import LOOPBACK, TrustedProxies, counted_address
+from agentbook.service.proxies import TrustedProxies, counted_address
 from service.process import Service, command
 from service.world import World, basic, error
 
@@ -172,7 +172,7 @@ def test_a_real_service_limits_requests_and_handshakes(tmp_path: Path) -> None:
     ],
 )
 def test_the_address_of_a_request(peer: str, forwarded: list[str], address: str) -> None:
-    proxies = TrustedProxies([*LOOPBACK, "10.0.0.0/8"])
+    proxies = TrustedProxies(["127.0.0.0/8", "::1", "10.0.0.0/8"])
     assert proxies.client_address(peer, [(b"x-forwarded-for", value.encode()) for value in forwarded]) == address
 
 
@@ -186,7 +186,7 @@ def test_what_is_no_network_is_refused(network: str) -> None:
 async def test_registrations_are_counted_for_the_client(world: World, trusted: bool) -> None:
     """The peer of a request in this process is 127.0.0.1."""
     if trusted:
-        world.platform.proxies = TrustedProxies(LOOPBACK)
+        world.platform.proxies = TrustedProxies(["127.0.0.0/8"])
     body = {"redirect_uris": ["https://app.example/"]}
     statuses = [
         (

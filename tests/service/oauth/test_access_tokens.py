@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import pytest
 
 from service.oauth.flow import Flow, ready, tokens
-from service.operations.test_access import TABLE
 from service.world import ALL, World, error
 
 pytestmark = pytest.mark.anyio
@@ -17,21 +14,6 @@ EVERYTHING = " ".join(scope for scope in ALL if scope.endswith(":write"))
 
 async def full(flow: Flow, **changed: str) -> str:
     return str((await tokens(flow, scope=EVERYTHING, **changed))["access_token"])
-
-
-@pytest.mark.parametrize("operation", [name for name, row in TABLE.items() if row[3]])
-async def test_the_403_names_the_scope_that_a_token_lacks(world: World, operation: str) -> None:
-    flow = await ready(world)
-    method, path, body, needed = TABLE[operation]
-    token = (await tokens(flow, "none:at-all"))["access_token"]
-    session = "0199c2f0-0000-7000-8000-00000000abcd"
-    path = path.format_map(defaultdict(lambda: session))
-    answer = await flow.call(token, method, path, **({"json": body} if body is not None else {}))
-    assert error(answer) == (403, "InsufficientScope", f"This credential lacks the {needed[0]} scope")
-    challenge = answer.headers["www-authenticate"]
-    assert challenge.startswith(
-        f'Bearer error="insufficient_scope", scope="{needed[0]}", resource_metadata="http://test/'
-    )
 
 
 async def test_me_belongs_to_the_person(world: World) -> None:

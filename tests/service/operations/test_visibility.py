@@ -29,6 +29,7 @@ READS: dict[str, tuple[str, set[str]]] = {
     "sessions of an open workspace": ("/workspaces/{lab}/sessions", {"acme"}),
     "session in an open workspace": ("/sessions/{session}", {"acme"}),
     "its events": ("/sessions/{session}/events", {"acme"}),
+    "its tasks": ("/sessions/{session}/tasks", {"acme"}),
     "contexts of a restricted workspace": ("/workspaces/{closed}/contexts", set()),
     "agents of a restricted workspace": ("/workspaces/{closed}/agents", set()),
     "sessions of a restricted workspace": ("/workspaces/{closed}/sessions", set()),

@@ -160,17 +160,6 @@ async def test_a_failed_turn_is_charged(tmp_path: Path) -> None:
         assert {row["tokens"] for row in world.rows("spending")} == {60}
 
 
-SMALL = RunLimits(
-    state_bytes=100,
-    llm_request_bytes=100,
-    llm_calls=2,
-    llm_tokens=100,
-    agent_tasks=2,
-    tool_fan_out=2,
-    synchronous_steps=2,
-)
-
-
 def test_each_model_of_a_turn_has_its_own_sums() -> None:
     meter = Meter(RunLimits())
     for tokens, model, cached in ((100, "large", 60), (10, "small", 0), (5, "large", 1)):
@@ -182,12 +171,3 @@ def test_each_model_of_a_turn_has_its_own_sums() -> None:
             "small": {"total_tokens": 10, "input_tokens": 9, "output_tokens": 1, "cached_tokens": 0},
         },
     }  # fmt: skip
-
-
-def test_consecutive_steps_without_yielding_are_counted() -> None:
-    meter = Meter(SMALL)
-    step = ToolDone("x")
-    assert [meter.charge(step, yielded=y) for y in (True, False, False, True, False, False)] == [None] * 6
-    failure = meter.charge(step, yielded=False)
-    assert failure is not None
-    assert failure.message == "Agent ran too many synchronous steps without yielding"

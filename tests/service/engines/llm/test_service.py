@@ -64,19 +64,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             assert KEY.encode() not in service.stored()
 
 
-def test_an_agent_answers_with_the_model(stack: Stack) -> None:
-    session = stack.session()
-    stack.fake.script_answers(text("Good ", "day."))
-    assert stack.client.sessions.ask(session, "Hello", timeout_s=60).text == "Good day."
-    [body] = stack.fake.bodies()
-    assert body["model"] == "fake-model"
-    assert body["messages"] == [
-        {"role": "system", "content": "You are Acme's help."},
-        {"role": "user", "content": "Hello"},
-    ]
-    assert stack.agent_events(session) == [("runtime_done", {"text": "Good day."})]
-
-
 def test_a_reply_that_was_cut_off_is_what_the_model_wrote(stack: Stack) -> None:
     session = stack.session(mode="multi-turn")
     stack.fake.script_answers(text("It goes ", "on and", finish="length"), text("Done."))
