@@ -139,6 +139,12 @@ def test_a_mode_that_a_person_chose_counts_instead_of_the_words(tmp_path: Path) 
     labeller.answer(mode="rude")
     said = pd.concat([notes(*["bad tone"] * 6, *["no source"] * 6, todo=todo), labeller.labels])
     assert ab.failure_modes(said, k=2).frame["notes"].to_list() == [6, 5, 1]
+    own = ab.failure_modes(labeller.labels, "mode")
+    assert (list(own), own.rates(todo.head(1))["share"].to_list()) == (["rude"], [1])
+    unnoted = labeller.labels.assign(message_id="m11", session_id="s2")
+    assert ab.failure_modes(pd.concat([notes(*["bad tone"] * 6, todo=todo), unnoted]), k=1).frame[
+        "notes"
+    ].to_list() == [6, 1]
 
 
 def test_the_turns_of_a_mode_become_inputs_with_a_check() -> None:

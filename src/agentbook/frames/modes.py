@@ -20,7 +20,7 @@ from .analysis.topics import topics, words_of
 from .analysis.turns import turns_in
 from .labels import TEXT, labels_of, targets_of
 from .parse.schemas import STR
-from .tabular import with_provenance
+from .tabular import typed, with_provenance
 
 UNITS = ("turn", "session")
 _WHO, _LIKE = ("agent", "author", "agent_id", "author_id"), ("prompt_chars", "reply_chars", "subtasks")
@@ -103,12 +103,11 @@ def reading_list(
     who = [name for name in _WHO if name in table][:2]
     if unit == "session":
         session = table["session_id"]
-        rows = rows.groupby(session, sort=False).agg(
-            {"failed": "any", "latency_s": "max", **dict.fromkeys(like, "sum")}
-        )
+        how = {"failed": "any", "latency_s": "max", **dict.fromkeys(like, "sum")}
+        rows = rows.groupby(session, sort=False).agg(how).reset_index(drop=True)
         first = {name: (name, "first") for name in _KEPT if name in table}
         table = table.groupby(session, sort=False).agg(turns=("turn", "size"), **first).reset_index()
-        rows, who = rows.reset_index(drop=True), [name for name in who if name in table]
+        who = [name for name in who if name in table]
     rng, count = np.random.default_rng(seed), len(table)
     group = table.groupby(who, observed=True, dropna=False).ngroup().to_numpy() if who else np.zeros(count, np.int64)
     reason = _reasons(rows, table[who[0]] if who else None)
@@ -116,18 +115,9 @@ def reading_list(
     # Systematic: a start at random, then equal steps through the groups in turn.
     order = np.lexsort((rng.random(count), group))
     ends = np.cumsum(chance[order])
-    drawn = (
-        order[
-            np.unique(
-                np.searchsorted(
-                    ends, (rng.random() + np.arange(min(n, count))) * ends[-1] / max(min(n, count), 1)
-                ).clip(max=count - 1)
-            )
-        ]
-        if count
-        else order
-    )
-    drawn = rng.permutation(drawn)
+    n = min(n, count)
+    places = np.searchsorted(ends, (rng.random() + np.arange(n)) * chance.sum() / max(n, 1))
+    drawn = rng.permutation(order[np.unique(places.clip(max=max(count - 1, 0)))])
     # What is drawn for several reasons is listed under one, a third under each.
     third = len(drawn) // 3
     why = np.full(len(drawn), RANDOM, object)
@@ -137,9 +127,8 @@ def reading_list(
     why[rest[np.argsort(-even[drawn[rest]], kind="stable")][:third]] = SPREAD
     listed = table.iloc[drawn].reset_index(drop=True)
     listed = listed.assign(why=pd.Series(why, dtype=STR), weight=1 / chance[drawn])
-    return with_provenance(
-        listed, table, "reading_list", unit=unit, n=len(listed), of=count, seed=seed, **span.details()
-    )
+    counts = {"n": len(listed), "of": count}
+    return with_provenance(listed, table, "reading_list", unit=unit, seed=seed, **counts, **span.details())
 
 
 def _reasons(rows: pd.DataFrame, agent: pd.Series | None) -> Any:
@@ -190,20 +179,18 @@ class FailureModes:
         self.frame = self._framed()
 
     def _framed(self) -> pd.DataFrame:
-        by_mode = self._notes.groupby("mode", sort=False)
         rows = [
             (name, part["target"].nunique(), self._terms.get(str(name), []), list(dict.fromkeys(part["note"]))[:EXAMPLES])
-            for name, part in by_mode
+            for name, part in self._notes.groupby("mode", sort=False)
         ]  # fmt: skip
-        frame = pd.DataFrame(rows, columns=["mode", "notes", "terms", "examples"])
-        frame = frame.assign(
-            mode=frame["mode"].astype(STR), notes=frame["notes"].astype("int64"), last=frame["mode"] == OTHER
+        rows.sort(key=lambda row: (row[0] == OTHER, -row[1]))
+        frame = typed(
+            pd.DataFrame(rows, columns=["mode", "notes", "terms", "examples"]), {"mode": "str", "notes": "int64"}
         )
-        frame = frame.sort_values(["last", "notes"], ascending=[True, False], kind="stable").drop(columns="last")
-        frame.insert(2, "share", (frame["notes"] / max(self._notes["target"].nunique(), 1)).astype("float64"))
+        frame.insert(2, "share", frame["notes"] / self._notes["target"].nunique())
         if self._proposed:
             frame["proposed"] = frame["mode"].map(self._proposed).astype(STR)
-        return frame.reset_index(drop=True)
+        return frame
 
     @property
     def labels(self) -> pd.DataFrame:
@@ -228,10 +215,8 @@ class FailureModes:
         _, session, message = targets_of(self._turns, "failure_modes")
         target = session if message is None or mine["message_id"].isna().all() else message
         found = self._turns.assign(note=target.map(notes).astype(STR).to_numpy())[target.isin(notes.index).to_numpy()]
-        found = with_provenance(
-            found, self._turns, "failure_modes", check=f"judge: It does not fail in this way: {name}."
-        )
-        return found.reset_index(drop=True)
+        check = f"judge: It does not fail in this way: {name}."
+        return with_provenance(found.reset_index(drop=True), self._turns, "failure_modes", check=check)
 
     def _known(self, name: Any) -> str:
         if name not in set(self.frame["mode"]):
@@ -240,7 +225,7 @@ class FailureModes:
 
     def _changed(self, names: pd.Series, terms: Mapping[str, list[str]]) -> FailureModes:
         notes = self._notes.assign(mode=names.astype(STR))
-        return FailureModes(notes, self._read, {**self._terms, **terms}, self._turns, {}, self._seed)
+        return FailureModes(notes, self._read, {**self._terms, **terms}, self._turns, self._proposed, self._seed)
 
     def rename(self, names: Mapping[str, str]) -> FailureModes:
         """The modes with other names; modes that get the same name become one.
@@ -374,19 +359,16 @@ class FailureModes:
             found = [float(each[0]) for each in shares(hit, np.zeros(len(read), np.int64), number, weight)]
             found = [found[0]] * 3 if is_all else found
             rows.append((name, len(mine), *(found if is_known and len(mine) else [np.nan] * 3)))
-        rates = pd.DataFrame(rows, columns=["mode", "notes", "share", "low", "high"]).astype(
-            {"mode": STR, "notes": "int64"}
-        )
-        rates = rates.astype(dict.fromkeys(("share", "low", "high"), "float64"))
+        dtypes = {"mode": "str", "notes": "int64", **dict.fromkeys(("share", "low", "high"), "float64")}
+        rates = typed(pd.DataFrame(rows, columns=list(dtypes)), dtypes)
         rates["about"] = (rates["share"] * len(every)).round().astype("Int64")
         return with_provenance(rates, table, "rates", read=len(read), of=len(every))
 
     def __repr__(self) -> str:
-        count = self._notes["target"].nunique() if hasattr(self, "frame") else 0
+        if not hasattr(self, "frame"):
+            return "<FailureModes>"
         return (
-            f"<FailureModes: {count_text(len(self), 'mode')} in {count_text(count, 'note')}>"
-            if count
-            else "<FailureModes>"
+            f"<FailureModes: {count_text(len(self), 'mode')} in {count_text(self._notes['target'].nunique(), 'note')}>"
         )
 
     def _repr_html_(self) -> str:
@@ -483,13 +465,16 @@ def failure_modes(
         )
     notes = said.assign(note=said["value"].str.strip())[["target", "session_id", "message_id", "rater", "note"]]
     notes = notes.reset_index(drop=True)
-    notes["mode"], terms, proposed = _grouped(
-        notes["note"], k, seed, {"names": names, "client": client, "workspace": workspace} if names is not None else {}
-    )
+    asks = {} if names is None else {"names": names, "client": client, "workspace": workspace}
+    notes["mode"], terms, proposed = _grouped(notes["note"], k, seed, asks)
+    if (said["kind"] != TEXT).all():  # a question with choices: each is a mode
+        notes["mode"] = notes["note"]
     chosen = found[(found["question"] == "mode") & (found["kind"] != TEXT) & (question != "mode")]
-    chosen = chosen.drop_duplicates(["target", "rater"], keep="last")[["target", "rater", "value"]]
-    own = notes[["target", "rater"]].merge(chosen, how="left", on=["target", "rater"])["value"]
-    notes["mode"] = own.fillna(notes["mode"])
+    chosen = chosen.drop_duplicates(["target", "rater"], keep="last")
+    notes = notes.merge(chosen[["target", "rater", "value"]], how="left", on=["target", "rater"])
+    notes["mode"] = notes.pop("value").fillna(notes["mode"])
+    bare = chosen[~chosen["target"].isin(notes["target"])]
+    notes = pd.concat([notes, bare.assign(note=bare["value"], mode=bare["value"])[list(notes)]], ignore_index=True)
     read = found.groupby("target", sort=False).agg(
         session_id=("session_id", "first"), message_id=("message_id", "first"), raters=("rater", "nunique"),
         **({"weight": ("weight", "last")} if "weight" in found else {}),
@@ -499,12 +484,8 @@ def failure_modes(
     if data is not None:
         turns, session, message = targets_of(data, "failure_modes")
         target = session if message is None or read["message_id"].isna().all() else message
-        known = (
-            turns.assign(target=target, own=session)
-            .dropna(subset="target")
-            .drop_duplicates("target")
-            .set_index("target")
-        )
+        known = turns.assign(target=target, own=session).dropna(subset="target")
+        known = known.drop_duplicates("target").set_index("target")
         read["session_id"] = read["target"].map(known["own"]).fillna(read["session_id"])
         if "weight" in known:
             read["weight"] = read["target"].map(known["weight"]).fillna(read.get("weight", np.nan))
@@ -516,15 +497,8 @@ def _grouped(
     notes: pd.Series, k: int | str, seed: int, asks: Mapping[str, Any] | None = None
 ) -> tuple[pd.Series, dict[str, list[str]], dict[str, str]]:
     """The group of each note, the terms of each group, and the names proposed."""
-    table = pd.DataFrame(
-        {
-            "session_id": notes.index.astype(str),
-            "turn": 1,
-            "asked_at": pd.NaT,
-            "status": "answered",
-            "prompt": notes.to_numpy(),
-        }
-    )
+    table = pd.DataFrame({"prompt": notes.to_numpy(), "session_id": notes.index.astype(str), "turn": 1})
+    table = table.assign(asked_at=None, status="answered")
     if not any(next(words_of(note), None) for note in notes):
         return pd.Series(OTHER, notes.index, dtype=STR), {}, {}
     found = topics(table, k, seed)
@@ -532,7 +506,6 @@ def _grouped(
     proposed = {}
     if asks:
         named = topics(table, k, seed, **asks).frame
-        proposed = {
-            old: str(new) for old, new in zip(found.frame["topic"], named["topic"], strict=True) if old != OTHER
-        }
+        pairs = zip(found.frame["topic"], named["topic"], strict=True)
+        proposed = {old: str(new) for old, new in pairs if old != OTHER}
     return found.of(table).set_axis(notes.index), terms, proposed
