@@ -80,6 +80,12 @@ def test_the_how_to_leads_from_the_chart_to_the_conversation(lab: Lab, page: Pag
     search_for_words(page, explorer)
     open_the_slowest_turn(page, explorer)
     look_in_all_ways(page, explorer, "explorer")
+    page.page.emulate_media(forced_colors="active")
+    shades = "cells => new Set(cells.map(cell => getComputedStyle(cell).backgroundColor)).size"
+    assert explorer.locator("[data-slot]").evaluate_all(shades) > 3, (
+        "the system's colours leave the shades of the hours"
+    )
+    page.page.emulate_media(forced_colors="none")
     use_the_keyboard(page, explorer)
     assert page.errors == []
     restart(page, explorer)

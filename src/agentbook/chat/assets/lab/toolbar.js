@@ -80,7 +80,8 @@ export function toolbar(state, look, change) {
     against.value = look.against === null ? "" : String(look.against);
     against.disabled = look.blind;
     write(direction, look.descending ? "↓" : "↑");
-    write(spoken, shown === state.order.length ? `${shown} inputs` : `${shown} of ${state.order.length} inputs`);
+    const inputs = `${state.order.length} input${state.order.length === 1 ? "" : "s"}`;
+    write(spoken, shown === state.order.length ? inputs : `${shown} of ${inputs}`);
   }
   return { root, build, draw };
 }
