@@ -29,14 +29,8 @@ function headView(state, act) {
   const incomplete = element("div", { class: "ab-x-hint" });
   const root = element("div", { class: "ab-x-head" }, figures, chips, incomplete, spoken, notice);
 
-  function figure(value, label, bad = false) {
-    return element(
-      "span",
-      { class: bad ? "ab-x-figure ab-x-bad" : "ab-x-figure" },
-      element("b", {}, value),
-      ` ${label}`,
-    );
-  }
+  const figure = (value, label, bad = "") =>
+    element("span", { class: `ab-x-figure${bad}` }, element("b", {}, value), ` ${label}`);
   function draw() {
     const { turns, all, sessions, failed, p50, p95 } = state.current.summary;
     figures.replaceChildren(
@@ -44,7 +38,7 @@ function headView(state, act) {
       figure(number(sessions), "sessions"),
       figure(duration(p50), "median"),
       figure(duration(p95), "95th percentile"),
-      figure(number(failed), "failed", failed > 0),
+      figure(number(failed), "failed", failed > 0 ? " ab-x-bad" : ""),
     );
     const made = state.current.chips.map(([dimension, words]) =>
       button(
@@ -54,14 +48,8 @@ function headView(state, act) {
     );
     if (made.length > 1)
       made.push(button({ class: "ab-x-chip ab-x-all", onclick: () => act.select(NOTHING) }, "Clear all"));
-    if (!made.length)
-      made.push(
-        element(
-          "span",
-          { class: "ab-x-hint" },
-          "Drag over the chart, or click an hour or a bar, to filter the other views. Click a turn to read it.",
-        ),
-      );
+    const how = "Drag over the chart, or click an hour or a bar, to filter the other views. Click a turn to read it.";
+    if (!made.length) made.push(element("span", { class: "ab-x-hint" }, how));
     chips.replaceChildren(...made);
     write(incomplete, state.fixed.incomplete);
     if (!state.dragging) write(spoken, `${state.current.sentence}.`);

@@ -49,20 +49,10 @@ function show({ state, views, act }, el) {
   const scroller = element("div", { class: "ab-r-scroll" }, grid, rest);
   const none = element("p", { class: "ab-foot", hidden: "" }, "No rows match.");
   const notice = element("div", { class: "ab-failed", role: "alert", hidden: "" });
-  const keys = element(
-    "div",
-    { class: "ab-foot ab-r-keys" },
-    "In the table: arrow keys move, + and − label a reply good or bad, n adds a note, Enter shows the complete reply.",
-  );
-  const root = element(
-    "div",
-    { class: "ab-results", role: "region", "aria-label": "Replies" },
-    tools.root,
-    notice,
-    scroller,
-    none,
-    keys,
-  );
+  const keys = element("div", { class: "ab-foot ab-r-keys" });
+  write(keys, "In the table: arrow keys move, + and − label a reply, n adds a note, Enter shows the complete reply.");
+  const parts = [tools.root, notice, scroller, none, keys];
+  const root = element("div", { class: "ab-results", role: "region", "aria-label": "Replies" }, ...parts);
   el.append(root);
   const near = new IntersectionObserver(
     (entries) => {
