@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
+from agentbook.events.turns import Turn
 from agentbook.frames.analysis.shares import shares
 from agentbook.frames.labels import labels_in
 
@@ -128,6 +129,23 @@ def test_notes_are_grouped_and_a_person_renames_merges_and_splits() -> None:
     ):
         with pytest.raises(ValueError, match=r"There is no mode|No note"):
             wrong()
+
+
+def test_names_that_an_agent_proposes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(client: Any, workspace: Any, agent: Any, text: str, timeout_s: float) -> Turn:
+        asked.append(text)
+        return Turn("s1", text='["No source", "Price"]')
+
+    monkeypatch.setattr("agentbook.frames.analysis.topics.ask_first", ask)
+    said = notes(*["names no source, write to ada@acme.test"] * 6, *["wrong price"] * 5)
+    modes = ab.failure_modes(said, k=2, names="acme~namer", client=object(), workspace="acme~playground")
+    assert modes.frame["proposed"].to_list() == ["No source", "Price"]
+    assert not {"No source", "Price"} & set(modes)
+    assert "ada@acme.test" not in asked[0]
+    taken = modes.rename(dict(zip(modes.frame["mode"], modes.frame["proposed"], strict=True)))
+    assert list(taken) == ["No source", "Price"]
 
 
 def test_a_mode_that_a_person_chose_counts_instead_of_the_words(tmp_path: Path) -> None:

@@ -404,7 +404,8 @@ def failure_modes(
         As `read_labels` gives them: the notes, and all other labels of what was read. A
         turn without a note counts as read too.
     question : str
-        The question whose answers are the notes. Default ``"note"``.
+        The question whose answers are the notes. Default ``"note"``. Each choice of a
+        question with choices is a mode.
     data : History, DataFrame, Listing, or any other table, optional
         The reading list, or the history: for the questions of a mode's turns, and for
         the weights, if the labels have none.
