@@ -25,7 +25,6 @@ from .text import is_visible
 
 # Everything a key can do within its own account.
 LOCAL_KEY_SCOPES = tuple(scope for scope in auth.SCOPES if scope.endswith(":write"))
-FALLBACK_ACCOUNT = "local"  # of the local key, in a store without demo data
 
 
 def create_account(store: Store, name: str, type: str) -> str:
@@ -175,16 +174,15 @@ def create_key(store: Store, account: str, name: str, scopes: Collection[str], t
 
     def create(tx: Transaction) -> str:
         owner = _account(tx.db, account)
-        columns = {"account_id": owner["id"], "name": name.strip()}
-        if trigger is None:
-            row, secret = auth.insert_key(tx, **columns, scopes=granted)
-        else:
+        columns = {"account_id": owner["id"], "name": name.strip(), "scopes": granted}
+        if trigger is not None:
             workspace = _workspace(tx.db, trigger)
             if workspace["owner_id"] != owner["id"]:
                 raise OperatorError(f"The workspace {trigger!r} does not belong to {account}; name one that does.")
             if workspace["should_restrict_members"]:
                 raise OperatorError(f"The workspace {trigger!r} is restricted to its members, so no key reaches it.")
-            row, secret = auth.insert_key(tx, **columns, kind="trigger", workspace_id=workspace["id"])
+            columns |= {"scopes": (), "kind": "trigger", "workspace_id": workspace["id"]}
+        row, secret = auth.insert_key(tx, **columns)
         return f"{row['id']}:{secret}"
 
     return store.write_now(create)
@@ -207,7 +205,7 @@ def create_local_key(store: Store, data: Path) -> None:
         If the file cannot be written.
     """
     names = [account["name"] for account in list_accounts(store)]
-    account = demo.ACCOUNT if demo.ACCOUNT in names else FALLBACK_ACCOUNT
+    account = demo.ACCOUNT if demo.ACCOUNT in names else "local"
     if account not in names:
         create_account(store, account, "user")
     with atomic_write(data / KEY_FILE, private=True) as file:

@@ -130,9 +130,7 @@ def distrust(data: Path) -> str:
     if sys.platform == "win32" or not data.exists():  # there, folders of a user are closed to others
         return ""
     facts = data.stat()
-    advice = (
-        "what it holds may not be yours. Set AGENTBOOK_DATA to a folder of your own; a new one is made for you alone"
-    )
+    advice = "what it holds may not be yours. Set AGENTBOOK_DATA to a folder of your own; a new one is yours alone"
     if facts.st_uid not in (0, os.geteuid()):
         return f"The data directory {data} belongs to another user (uid {facts.st_uid}): {advice}."
     if facts.st_mode & 0o022:

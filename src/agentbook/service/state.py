@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from .cluster import open_cluster
+from .cluster import Cluster
 from .engines.base import Engine
 from .engines.function import FunctionEngine
 from .faults.switch import Switch
@@ -76,7 +76,12 @@ class Platform:
         self.claims: set[Hashable] = set()
         self.draining = False
         self.hub = Hub(self.store.clock)
-        self.cluster = open_cluster(self.store, self.hub)
+        if self.store.engine.dialect.name == "sqlite":
+            self.cluster = Cluster(self.hub.publish)
+        else:
+            from .cluster.postgres import PostgresCluster
+
+            self.cluster = PostgresCluster(self.store, self.hub)
         self._access_watch: asyncio.Task[None] | None = None
         self.store.on_events.append(self.cluster.deliver)
         self.store.on_access_change = self.hub.recheck_access

@@ -7,13 +7,9 @@ processes share a PostgreSQL database, each has a `postgres.PostgresCluster`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING
 
 from .. import errors, ids
-
-if TYPE_CHECKING:
-    from ..store import Published, Store
-    from ..turns.live import Hub
+from ..store import Published
 
 TakeOver = Callable[[Collection[str]], Awaitable[None]]  # the turns of processes that are not among these
 
@@ -49,12 +45,3 @@ class Cluster:
 
     async def aclose(self) -> None:
         """Give up what this process holds."""
-
-
-def open_cluster(store: Store, hub: Hub) -> Cluster:
-    """Return the cluster of a process on this store; `hub` gets the events."""
-    if store.engine.dialect.name == "sqlite":
-        return Cluster(hub.publish)
-    from .postgres import PostgresCluster
-
-    return PostgresCluster(store, hub)
