@@ -98,7 +98,7 @@ LEFT_OUT = {
     "PostgreSQL": ("service/cluster", "service/test_postgres.py"),
     "a notebook kernel": ("notebooks", "integration/test_tutorials.py", "chat/widgets/test_comm_subshell.py"),
     "many services or processes": (
-        "chat/prompt_lab/test_service.py",
+        "evaluation/test_service.py",
         "chat/test_exit.py",
         "doctor/test_doctor.py",
         "doctor/test_trial.py",

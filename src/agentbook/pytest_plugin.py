@@ -19,7 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .embedded import Platform
-    from .evaluation.results import Results, Row
+    from .evaluation.evaluate import Results, Row
 
 SHOWN = 20  # failures in the message of a test
 
@@ -60,7 +60,7 @@ def agent_eval(agent_eval_client: Any, request: pytest.FixtureRequest) -> Iterat
     `agent`, `workspace`, `judge`, `repeats`, `against`, `failed`, `allow_code`,
     `concurrency`, `timeout_s` (seconds), `prices` and `max_cost`, as for ``agentbook
     eval``. `fail_under` is the share that has to pass, by default 1, with `against` 0.
-    It returns the `agentbook.evaluation.results.Results`.
+    It returns the `agentbook.evaluation.evaluate.Results`.
     """
     from .evaluation.evaluate import closing_clients, evaluate
 

@@ -40,7 +40,7 @@ compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
 assert {{turn.status for turn in compare.ask("Hello").values()}} == {{"answered"}}
 panel = ab.ChatPanel(client, session=compare.session_ids["guide #1"])
 assert len(panel.transcript) == 2
-view = LabView(ab.PromptLab({IN_PLAYGROUND}, agent="acme~guide")._lab)
+view = LabView(ab.PromptLab({IN_PLAYGROUND}, agent="acme~guide"))
 stream = client.sessions.stream(panel.session_id)
 asyncio.run(asyncio.sleep(0))
 """,

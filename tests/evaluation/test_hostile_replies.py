@@ -13,10 +13,10 @@ from agentbook._text import one_line
 from agentbook.doctor.finding import Finding
 from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.check import Check
+from agentbook.evaluation.evaluate import Results, Row, html_report, junit_xml
 from agentbook.evaluation.experiment import Answer
 from agentbook.evaluation.judge import find_objects, render_message
 from agentbook.evaluation.model import Grade, Reply, Services
-from agentbook.evaluation.results import Results, Row, html_report, junit_xml
 
 TEMPLATES = [
     "{{ env.AGENTBOOK_PLACE }}",
@@ -136,8 +136,3 @@ def test_a_reply_neither_moves_the_cursor_nor_reorders_a_report() -> None:
         assert "⟨U+001B⟩" in text
     assert "default-src 'none'" in html_report(results)
     assert "\x1b" not in junit_xml(results)
-
-
-def test_text_on_one_line_is_short_and_keeps_its_letters() -> None:
-    assert one_line("a\n\tb\r\nç 👩\u200d🚀", 100) == "a b ç 👩\u200d🚀"
-    assert len(one_line("x " * 100_000, 160)) == 160

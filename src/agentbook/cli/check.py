@@ -56,7 +56,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
     from .._files import atomic_write
     from .._text import one_line
     from ..api.errors import AgentbookError
-    from ..evaluation.results import Case, junit
+    from ..evaluation.evaluate import Case, junit
     from ..evaluation.source import ConfigError, read_source
     from ..live.rules import RuleError, check_rules, message_of, read_rule
 

@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..api.auth import redactor_of
@@ -19,12 +19,16 @@ from ..api.errors import AgentbookError, StreamClosed
 from ..api.policy import sent_at
 from ..events import reader
 from ..events.turns import Event, Turn, TurnLog, moment_of
+from ..frames.analysis.prices import PriceTable, cost_of, gap_of
 from ..frames.analysis.turn_details import Step, add_details, usage_of
 
 if TYPE_CHECKING:
+    from ..api.policy import RateLimit
     from ..client import AsyncClient
 
 TIMEOUT_S = 300.0
+CONCURRENCY = 4
+POLL_S = 0.5
 OPERATION = "sessions.stream"
 Follow = Callable[..., AsyncGenerator[Event]]
 
@@ -120,25 +124,31 @@ async def ask(
     if session_id is None:
         session_id = ref(session)
         on_session(session_id)
-    return await _read(client, session_id, timeout_s, follow, sent_at.get() or began_at, turn)
+    asked_at = sent_at.get() or began_at
+    return await late_reply(client, session_id, timeout_s=timeout_s, follow=follow, asked_at=asked_at, turn=turn)
 
 
 async def late_reply(
-    client: AsyncClient, session_id: str, *, timeout_s: float = TIMEOUT_S, follow: Follow | None = None
-) -> Outcome:
-    """What came of a question that was asked earlier, in this session."""
-    return await _read(client, session_id, timeout_s, follow)
-
-
-async def _read(
     client: AsyncClient,
     session_id: str,
-    timeout_s: float,
-    follow: Follow | None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    follow: Follow | None = None,
     asked_at: float | None = None,
-    number: int = 0,
+    turn: int = 0,
 ) -> Outcome:
-    """Follow a session until a turn ends, by default the first."""
+    """What came of a question: follows its session until a turn ends.
+
+    Parameters
+    ----------
+    client : AsyncClient
+    session_id : str
+    timeout_s, follow, turn
+        As for `ask`.
+    asked_at : float, optional
+        When it was sent, by the monotonic clock. None for a question that was asked
+        earlier.
+    """
     log, names, outcome = TurnLog(session_id), dict[str, str](), Outcome(session_id=session_id)
     is_live = False
 
@@ -153,21 +163,19 @@ async def _read(
             async for event in events:
                 heard_s = None if asked_at is None else time.monotonic() - asked_at
                 log.feed(event)
-                turn = log.turns[number] if len(log.turns) > number else Turn(session_id)
-                names |= turn.running  # only drafts name some steps
-                if turn.status != "open":
-                    outcome.latency_s = _latency_s(turn, event, heard_s, is_live=is_live)
+                latest = log.turns[turn] if len(log.turns) > turn else Turn(session_id)
+                names |= latest.running  # only drafts name some steps
+                if latest.status != "open":
+                    outcome.latency_s = _latency_s(latest, event, heard_s, is_live=is_live)
                     break
             else:
                 raise StreamClosed(f"The event stream of session {session_id} ended.", operation=OPERATION)
     except TimeoutError:
-        outcome.reason = (
-            f"No reply within {timeout_s:g} s. The agent may still finish; a retry looks for its reply first."
-        )
+        outcome.reason = f"No reply within {timeout_s:g} s. The agent may still finish; a retry looks for that first."
     except AgentbookError as error:
         _failed(client, error, outcome)
-    if len(log.turns) > number:
-        _describe(client, log.turns[number], names, outcome)
+    if len(log.turns) > turn:
+        _describe(client, log.turns[turn], names, outcome)
     return outcome
 
 
@@ -213,3 +221,118 @@ def redact_credential(client: Any, text: str) -> str:
     'It is ….'
     """
     return redactor_of(getattr(client, "auth", None)).text(text)
+
+
+# Limits of several questions
+
+
+@contextlib.asynccontextmanager
+async def reported_pauses(client: AsyncClient, notify: Callable[[str], None]) -> AsyncGenerator[None]:
+    """Say until when the client waits for its rate limit.
+
+    `notify` gets a sentence, and an empty one when the client continues.
+    """
+
+    async def watch(rate_limit: RateLimit) -> None:
+        paused = False
+        while True:
+            if rate_limit.closed != paused:
+                paused = rate_limit.closed
+                until = datetime.now().astimezone() + timedelta(seconds=rate_limit.opens_in_s)
+                sentence = f"paused until {until:%H:%M:%S}: this key has used up its requests of the minute"
+                notify(sentence if paused else "")
+            await asyncio.sleep(POLL_S)
+
+    rate_limit = getattr(client, "rate_limit", None)
+    watcher = None if rate_limit is None else asyncio.create_task(watch(rate_limit))
+    try:
+        yield
+    finally:
+        if watcher is not None:
+            watcher.cancel()
+
+
+class Budget:
+    """Lets questions through as long as the cost of a run stays below a limit.
+
+    An open question is assumed to cost as much as the most expensive answer so far, and
+    the judgements of each answer as much as the most expensive judgement, or answer.
+    Until the first answer, only one question is asked at a time.
+
+    Parameters
+    ----------
+    max_cost : float or None
+    prices : PriceTable or None
+    judgements : int
+        Number of judgements that each answer will need.
+
+    Attributes
+    ----------
+    spent : float
+        The cost of the answers and judgements so far.
+    reason : str or None
+        Why no further questions are let through.
+    """
+
+    def __init__(self, max_cost: float | None, prices: PriceTable | None, judgements: int = 0) -> None:
+        self.spent = 0.0
+        self.reason: str | None = None
+        self._max_cost, self._prices, self._judgements = max_cost, prices, judgements
+        self._highest: dict[bool, float] = {}  # of judgements, and of answers
+        self._open = {True: 0, False: 0}
+        self._owed = 0  # judgements of the answers so far
+        self._unknown: str | None = None
+        self._settled = asyncio.Event()
+
+    async def reserve(self, *, judges: bool = False) -> bool:
+        """Wait until it is known whether another question fits below the limit."""
+        while self._max_cost is not None and not (self._unknown or (self.reason and not judges)):
+            highest, expected = self._highest.get(judges), self._expected(judges)
+            is_first = highest is None and self._open[judges] == 0
+            if expected <= self._max_cost and (is_first or highest is not None):
+                break
+            if not any(self._open.values()):
+                self.reason = (
+                    f"The run stopped before max_cost={self._max_cost:g}: {self.spent:g} is spent, and the next "
+                    f"question may cost {expected - self.spent:g}{', with what judges cost' if self._judgements else ''}."
+                )
+                if judges:
+                    return False
+                break
+            self._settled.clear()
+            await self._settled.wait()
+        is_free = self._unknown is None and (judges or self.reason is None)
+        self._open[judges] += is_free
+        if is_free:
+            self._owed = max(0, self._owed - 1) if judges else self._owed + self._judgements
+        return is_free
+
+    def _expected(self, judges: bool) -> float:
+        """What will be spent once another question is asked, and all is judged."""
+        answer = self._highest.get(False, 0.0)
+        judgement = self._highest.get(True, answer)
+        owed = max(0, self._owed - 1) if judges else self._owed + self._judgements
+        return self.spent + (self._open[False] + (not judges)) * answer + (self._open[True] + judges + owed) * judgement
+
+    def cost(self, usage: Mapping[str, Any]) -> float | None:
+        """The cost of a turn; None if it is not known."""
+        return None if self._prices is None else cost_of(usage, self._prices)
+
+    def settle(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool, judges: bool = False) -> None:
+        """Count what a question cost."""
+        self._open[judges] -= 1
+        self._settled.set()
+        if not answered and not judges:
+            self._owed -= self._judgements
+        if cost is not None:
+            self._highest[judges] = max(cost, self._highest.get(judges, 0.0))
+        self.count(cost, usage, answered=answered)
+
+    def count(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
+        """Count what a reply cost; without a cost, the limit cannot be enforced."""
+        if cost is not None:
+            self.spent += cost
+        elif answered and self._max_cost is not None:
+            gap = None if self._prices is None else gap_of(usage, self._prices)
+            missing = f"a price for {gap}" if gap else "tokens on the events of a reply"
+            self.reason = self._unknown = f"The run stopped because max_cost= cannot be enforced without {missing}."

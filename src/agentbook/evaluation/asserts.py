@@ -5,19 +5,20 @@ Texts and lists are compared as promptfoo's kinds of the same names do it.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
 import jsonschema_rs
 import numpy as np
 
-from .._text import clip
+from .._text import clip, thought
 from ..api.errors import AgentbookError
 from ..frames.analysis.embeddings import EmbeddingFailed, endpoint
 from ..frames.analysis.paths import repeated
@@ -30,8 +31,7 @@ PASSING_SCORE = 0.5
 SIMILAR = 0.75  # the threshold of `similar`
 _EPSILON = 2.0**-52
 NO_EMBEDDINGS = (
-    "similar needs an endpoint for embeddings: set OPENAI_BASE_URL and OPENAI_API_KEY, and AGENTBOOK_EMBEDDING_MODEL for "
-    "another model."
+    "similar needs embeddings: set OPENAI_BASE_URL, OPENAI_API_KEY and, for a model, AGENTBOOK_EMBEDDING_MODEL."
 )
 _FENCED = re.compile(r"\A\s*```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
@@ -56,10 +56,16 @@ def grade_check(check: Check, reply: Reply, services: Services | None = None) ->
         return made if made.reason or made.passed is None else dataclasses.replace(made, reason=own.label)
     try:
         require_columns(check, {name: value for name, value in reply.values.items() if value is not None})
-        return _run(check, reply.folded, services or Services())
+        return _run(check, _folded(reply), services or Services())
     except (Exception, SystemExit) as error:  # what a check does affects only its own cell
         is_ours = isinstance(error, Undecided | AgentbookError)
-        return Grade.undecided(str(error) if is_ours else f"{type(error).__name__}: {error}")
+        return Grade(None, error=str(error) if is_ours else f"{type(error).__name__}: {error}")
+
+
+def _folded(reply: Reply) -> Reply:
+    """The reply, and all of a conversation, without what the model only thought."""
+    turns, before = ([_folded(each) for each in part] for part in (reply.turns, reply.before))
+    return dataclasses.replace(reply, text=thought(reply.text)[1], turns=turns, before=before)
 
 
 def columns_of(check: Check) -> list[str]:
@@ -125,10 +131,8 @@ def _require_schema(value: Mapping[str, Any]) -> None:
     try:
         jsonschema_rs.validator_for(dict(value), **patterns.LIMITS)
     except (ValueError, jsonschema_rs.ValidationError) as problem:
-        where = "".join(f".{part}" for part in getattr(problem, "instance_path", ()))
-        raise ValueError(
-            f"it is no JSON schema{where and f' at {where[1:]}'}: {str(problem).splitlines()[0]}."
-        ) from None
+        path, reason = ".".join(map(str, getattr(problem, "instance_path", ()))), str(problem).splitlines()[0]
+        raise ValueError(f"it is no JSON schema{path and f' at {path}'}: {reason}.") from None
 
 
 def _require_steps(value: Mapping[str, Any]) -> None:
@@ -142,10 +146,8 @@ def _require_steps(value: Mapping[str, Any]) -> None:
     has_order = value.get("order") in (None, "any", "strict")
     has_condition = any([*lists, value.get("no_failures"), value.get("no_loops")]) or most is not None
     if unknown or not (has_condition and is_count and has_order and are_names):
-        raise ValueError(
-            "steps need called (a list of names, or names with their arguments), not_called (a list of names), at_most "
-            f"(a whole number), order (any or strict), no_failures or no_loops, not {dict(value)!r}."
-        )
+        known = "called (names, or names with their arguments), not_called (names), at_most (a whole number)"
+        raise ValueError(f"steps need {known}, order (any or strict), no_failures or no_loops, not {dict(value)!r}.")
 
 
 def _require_bounds(check: Check, value: Mapping[str, Any]) -> None:
@@ -169,10 +171,6 @@ def _value(check: Check, values: Mapping[str, Any]) -> Any:
 
 
 # The kinds that compare texts and numbers
-
-
-def _equals(check: Check, value: Any, reply: Reply, services: Services) -> bool | tuple[bool, str]:
-    return _found(check, value, _needle(check, value) == reply.text)
 
 
 def _needle(check: Check, value: Any) -> str:
@@ -214,14 +212,6 @@ def _contains_list(fold: Callable[[str], str], combined: Callable[[list[bool]], 
         return combined(hits), "" if check.negated else f"{check.type}: missing {missing}"
 
     return run
-
-
-def _starts_with(check: Check, value: Any, reply: Reply, services: Services) -> bool | tuple[bool, str]:
-    return _found(check, value, reply.text.startswith(_needle(check, value)))
-
-
-def _regex(check: Check, value: Any, reply: Reply, services: Services) -> bool:
-    return patterns.search_ecmascript(_needle(check, value), reply.text)
 
 
 def _is_json(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
@@ -279,14 +269,6 @@ def _limit(check: Check, unit: str) -> float:
     return check.threshold
 
 
-def _word_count(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
-    return _count(check, value, len(reply.text.split()), "words")
-
-
-def _characters(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
-    return _count(check, value, len(reply.text), "characters")
-
-
 def _count(check: Check, value: Any, count: int, unit: str) -> tuple[bool, str]:
     if not isinstance(value, Mapping):
         try:
@@ -330,6 +312,25 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
     return Grade(passed, 1 - cosine if check.negated else cosine, "" if passed else reason)
 
 
+async def require_embeddings(checks: Iterable[Check]) -> None:
+    """Check that there are embeddings for these checks, before any agent is asked.
+
+    Raises
+    ------
+    ValueError
+        If a check needs them, and no endpoint returns any.
+    """
+    if not any(check.reads("similar") for check in checks):
+        return
+    embed = endpoint()
+    if embed is None:
+        raise ValueError(f"Nothing was sent: {NO_EMBEDDINGS}")
+    try:
+        await asyncio.to_thread(embed, ["test"])
+    except AgentbookError as error:
+        raise ValueError(f"Nothing was sent, because a check needs embeddings. {error}") from error
+
+
 # The kinds of ours
 
 
@@ -342,10 +343,6 @@ def _overlap(check: Check, value: Any, reply: Reply, services: Services) -> tupl
     score = 2 * common / (len(expected) + len(found)) if common else 0.0
     least = PASSING_SCORE if check.threshold is None else check.threshold
     return score >= least, f"{common} words in common", score
-
-
-def _pattern(check: Check, value: Any, reply: Reply, services: Services) -> bool:
-    return patterns.search(compiled(value), reply.text)
 
 
 def _function(check: Check, value: Any, reply: Reply, services: Services) -> Outcome:
@@ -423,18 +420,14 @@ def _has(arguments: str | None, wanted: Mapping[str, Any]) -> bool:
 def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
     """The grade of one reply of a conversation, or the worst of all."""
     turns = reply.turns or [reply]
-    if value == EVERY:
-        chosen = list(enumerate(turns, 1))
-    elif -len(turns) <= value - (value > 0) < len(turns):
-        chosen = [((value - 1) % len(turns) + 1 if value > 0 else len(turns) + value + 1, turns[value - (value > 0)])]
-    else:
-        raise Undecided(f"the conversation has {len(turns)} replies, so there is no turn {value}.")
-    parts = [
-        (n, dataclasses.replace(turn, values=reply.values, input=reply.input, before=turns[: n - 1]))
-        for n, turn in chosen
-    ]
+    last = len(turns)
+    numbers = range(1, last + 1) if value == EVERY else [value if value > 0 else last + value + 1]
+    if not 1 <= numbers[0] <= last:
+        raise Undecided(f"the conversation has {last} replies, so there is no turn {value}.")
+    shared: dict[str, Any] = {"values": reply.values, "input": reply.input}
+    parts = [(n, dataclasses.replace(turns[n - 1], before=turns[: n - 1], **shared)) for n in numbers]
     grades = [(n, grade_check(check.children[0], part, services)) for n, part in parts]
-    number, worst = min(grades, key=lambda pair: ({False: 0, None: 1, True: 2}[pair[1].passed], pair[1].points))
+    number, worst = min(grades, key=lambda pair: ({False: 0, None: 1, True: 2}[pair[1].passed], pair[1].score or 0.0))
     where = f"turn {number}: " if value == EVERY and len(turns) > 1 else ""
     reason, error = (text and f"{where}{text}" for text in (worst.reason, worst.error))
     passed = None if worst.passed is None else worst.passed != check.negated
@@ -442,27 +435,27 @@ def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
 
 
 KINDS: dict[str, Kind] = {
-    "equals": _equals,
+    "equals": lambda check, value, reply, _: _found(check, value, _needle(check, value) == reply.text),
     "contains": _contains(str),
     "icontains": _contains(str.lower),
     "contains-any": _contains_list(str, any),
     "contains-all": _contains_list(str, all),
     "icontains-any": _contains_list(str.lower, any),
     "icontains-all": _contains_list(str.lower, all),
-    "starts-with": _starts_with,
-    "regex": _regex,
+    "starts-with": lambda check, value, reply, _: _found(check, value, reply.text.startswith(_needle(check, value))),
+    "regex": lambda check, value, reply, _: patterns.search_ecmascript(_needle(check, value), reply.text),
     "is-json": _is_json,
     "contains-json": _contains_json,
     "latency": _latency,
     "cost": _cost,
     "similar": similarity,
     "llm-rubric": judge_reply,
-    "word-count": _word_count,
-    "agentbook:characters": _characters,
+    "word-count": lambda check, value, reply, _: _count(check, value, len(reply.text.split()), "words"),
+    "agentbook:characters": lambda check, value, reply, _: _count(check, value, len(reply.text), "characters"),
     FUNCTION: _function,
     "agentbook:json": _json,
     "agentbook:overlap": _overlap,
-    "agentbook:pattern": _pattern,
+    "agentbook:pattern": lambda check, value, reply, _: patterns.search(compiled(value), reply.text),
     "agentbook:steps": _steps,
     TURN: _turn,
 }

@@ -91,9 +91,7 @@ class Calibration:
             kind = "bad" if self.good else "good"
             return f"People found no reply {kind}, so nothing is known about such replies: label some of them too."
         if passes == self.labels:
-            return (
-                f"The judge passed every reply, also the {self.bad:,} that people found bad: it cannot tell them apart."
-            )
+            return f"The judge passed every reply, also the {self.bad:,} that people found bad: it cannot tell the two."
         if not passes:
             return f"The judge passed no reply, not even the {self.good:,} that people found good: it cannot tell them apart."
         if self.sensitivity + self.specificity <= 1:
@@ -224,9 +222,7 @@ def _only(name: str | None, names: pd.Series, noun: str) -> str:
     if name in known or (name is None and len(known) == 1):
         return name or str(known[0])
     there = ", ".join(known) or "none"
-    raise ValueError(
-        f"Name the {noun}: there are {there}." if name is None else f"There is no {noun} {name!r}; there are: {there}."
-    )
+    raise ValueError(f"{f'Name the {noun}' if name is None else f'There is no {noun} {name!r}'}; there are: {there}.")
 
 
 def is_in(split: str | None, session: str | None, seed: int) -> bool:
@@ -240,11 +236,8 @@ def is_in(split: str | None, session: str | None, seed: int) -> bool:
 
 def labelled(answers: Iterable[Answer], check: str) -> list[tuple[bool, bool]]:
     """Verdict and label of the replies that have both, by the name of a check."""
-    return [
-        (grade.passed, answer.thumb)
-        for answer in answers
-        if (grade := answer.verdicts.get(check)) and grade.passed is not None and answer.thumb is not None
-    ]
+    pairs = [(answer.verdicts[check].passed, answer.thumb) for answer in answers if check in answer.verdicts]
+    return [(passed, thumb) for passed, thumb in pairs if passed is not None and thumb is not None]
 
 
 def calibrate(pairs: Iterable[tuple[bool, bool]]) -> Calibration:

@@ -7,13 +7,13 @@ The line is what people type in a form, what ``str(check)`` returns, and what
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import difflib
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -124,13 +124,14 @@ class Check:
     def judged_by(self, agent: str | None) -> Check:
         """The check with this judge, for its rubrics that name none."""
         return self.changed(
-            lambda each: dataclasses.replace(each, agent=each.agent or agent) if each.base == "llm-rubric" else each
+            lambda each: each if each.base != "llm-rubric" or each.agent else replace(each, agent=agent)
         )
 
     def changed(self, change: Callable[[Check], Check]) -> Check:
         """The check after a change of all within it, and of itself."""
         children = tuple(child.changed(change) for child in self.children)
-        return change(dataclasses.replace(self, children=children) if children else self)
+        own = {name: each.changed(change) for name, each in self.value.items()} if self.base == OWN else self.value
+        return change(replace(self, children=children, value=own))
 
     def flat(self) -> Iterator[Check]:
         """The check, and all within it."""
@@ -153,7 +154,7 @@ class Check:
 
 def named(check: Check) -> Check:
     """The check with a name that says what it looks for, if it has none."""
-    return check if check.name is not None else dataclasses.replace(check, name=_default_name(check))
+    return check if check.name is not None else replace(check, name=_default_name(check))
 
 
 def _default_name(check: Check) -> str:
@@ -184,9 +185,8 @@ def _default_name(check: Check) -> str:
         case "llm-rubric" if text:
             name = f"judged: {text}"
         case "agentbook:function":
-            name = (
-                check.code.rpartition(":")[2] if check.code else str(getattr(value, "__name__", type(value).__name__))
-            )
+            made = getattr(value, "__name__", type(value).__name__)
+            name = check.code.rpartition(":")[2] if check.code else str(made)
         case "agentbook:steps":
             name = _steps_text(limits)
         case "agentbook:turn" if check.children:
@@ -194,6 +194,33 @@ def _default_name(check: Check) -> str:
         case _:
             return check.text
     return f"not {name}" if check.negated else name
+
+
+def number(value: Any, label: str, low: float = -math.inf) -> float:
+    """A finite number; `label` begins the message of the error.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or is below `low`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < low:
+        limit = "" if low == -math.inf else f" of {low:g} or more"
+        raise ValueError(f"{label} must be a finite number{limit}, not {value!r}.")
+    return value if isinstance(value, int | float) else float(value)
+
+
+def whole_number(value: Any, label: str, low: int) -> int:
+    """A whole number of at least `low`.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{label} must be a whole number of {low} or more, not {value!r}.")
+    return int(value)
 
 
 # Writing a line
@@ -212,7 +239,7 @@ def _body(check: Check) -> str:
         return f"not: {body}" if check.negated else body
     for body in _bodies(check):
         line = f"not: {body}" if check.negated else body
-        if _reads_as(f'"": {line}', dataclasses.replace(check, name="")):
+        if _reads_as(f'"": {line}', replace(check, name="")):
             return line
     return f"check: {json.dumps(_mapping(check))}"
 
@@ -317,7 +344,7 @@ def check_data(check: Check) -> str | dict[str, Any]:
     is_schema = any(each.base in ("agentbook:json", *SCHEMAS) and each.value for each in check.flat())
     if not is_schema and "check: {" not in line and _reads_as(line, check):
         return line
-    name = {} if check.name == named(dataclasses.replace(check, name=None)).name else {"name": check.name}
+    name = {} if check.name == named(replace(check, name=None)).name else {"name": check.name}
     body = _body(check)
     return {**(_mapping(check) if is_schema or body.startswith("check: {") else {"check": body}), **name}
 
@@ -325,7 +352,7 @@ def check_data(check: Check) -> str | dict[str, Any]:
 def _mapping(check: Check) -> dict[str, Any]:
     """A check, without its name, as names with values."""
     if check.negated:
-        return {"not": check_data(named(dataclasses.replace(check, type=check.base, name=None)))}
+        return {"not": check_data(named(replace(check, type=check.base, name=None)))}
     if check.base == TURN:
         return {_turn_text(check.value): check_data(check.children[0])}
     key = next((key for key, kind in _KEYS.items() if kind == check.base), check.base)
@@ -334,14 +361,10 @@ def _mapping(check: Check) -> dict[str, Any]:
 
 
 # What a mapping calls the kinds of ours, and what may stand beside a kind.
-_KEYS = {
-    **{"judge": "llm-rubric", "schema": "agentbook:json", "steps": "agentbook:steps", "like": "agentbook:overlap"},
-    **{"similar": "similar", "function": FUNCTION},
-}
-_OPTIONS = {
-    **{"judge": ("threshold", "agent", "prompt"), "like": ("threshold",), "similar": ("threshold",)},
-    "function": ("threshold",),
-}
+_KEYS = {"judge": "llm-rubric", "schema": "agentbook:json", "steps": "agentbook:steps", "like": "agentbook:overlap"}
+_KEYS |= {"similar": "similar", "function": FUNCTION}
+_LIMIT = ("threshold",)
+_OPTIONS = {"judge": (*_LIMIT, "agent", "prompt"), "like": _LIMIT, "similar": _LIMIT, "function": _LIMIT}
 _TYPED = ("judge", "similar", "function")
 _TURN = re.compile(r"turn (-?[1-9]\d{0,3})|every turn")
 
@@ -384,7 +407,7 @@ def read_check(data: Any, functions: Mapping[str, Any] | None = None) -> Check:
     if not isinstance(name, str | None):
         raise ValueError(f"the name of a check is a text, not {clip(repr(name), 60)}.")
     check = _of_kind(key, value, data, functions)
-    return named(check) if name is None else dataclasses.replace(check, name=name)
+    return named(check) if name is None else replace(check, name=name)
 
 
 def _of_kind(key: str, value: Any, data: Mapping[str, Any], functions: Mapping[str, Any] | None) -> Check:
@@ -395,7 +418,7 @@ def _of_kind(key: str, value: Any, data: Mapping[str, Any], functions: Mapping[s
         return Check(TURN, int(match[1]) if match[1] else EVERY, children=(read_check(value, functions),))
     limit = None if data.get("threshold") is None else _number(data["threshold"])
     if key == "function":
-        return dataclasses.replace(_function(value, functions), threshold=limit)
+        return replace(_function(value, functions), threshold=limit)
     texts = value if isinstance(value, list) and key in (*LISTS, "similar") else [value]
     if key in ("schema", *SCHEMAS):
         if not isinstance(value, Mapping) and (key == "schema" or value is not None):
@@ -409,7 +432,7 @@ def _of_kind(key: str, value: Any, data: Mapping[str, Any], functions: Mapping[s
 
 
 def _negated(check: Check) -> Check:
-    return dataclasses.replace(check, type=check.base if check.negated else f"not-{check.base}", name=None)
+    return replace(check, type=check.base if check.negated else f"not-{check.base}", name=None)
 
 
 def _function(name: Any, functions: Mapping[str, Any] | None) -> Check:
@@ -497,7 +520,7 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
         if kind := difflib.get_close_matches(name.lower(), (*_TYPED, *TEXTS, *LISTS, *SCHEMAS), 1, 0.8):
             raise ValueError(f"did you mean {kind[0]}: …? Put double quotes around it if you mean this text.")
         return named(_parse_body(json.dumps(line), functions))  # “Subject: Refund” is a text with a colon
-    return dataclasses.replace(check, name=name)
+    return replace(check, name=name)
 
 
 def _parse_body(body: str, functions: Mapping[str, Any] | None) -> Check:
@@ -510,9 +533,9 @@ def _parse_body(body: str, functions: Mapping[str, Any] | None) -> Check:
     if body.startswith("{") and not names_in(body):
         return Check("agentbook:json", _json_of(body))
     if _SLIP.fullmatch(body):
+        kinds = "words <= 80, latency <= 5 s, starts-with: Dear or is-json:"
         raise ValueError(
-            "it looks like a check of another kind, such as words <= 80, latency <= 5 s, starts-with: Dear or is-json:. "
-            "Put double quotes around it if you mean this text."
+            f"it looks like another kind, such as {kinds}. Put double quotes around it if you mean this text."
         )
     if match := _OF_TEXT.fullmatch(body):
         kind = match["kind"].lower()
@@ -523,10 +546,8 @@ def _parse_body(body: str, functions: Mapping[str, Any] | None) -> Check:
 def _parse_pattern(body: str) -> Check:
     match = _PATTERN.fullmatch(body)
     if match is None or not set(match["flags"]) <= set(FLAGS):
-        raise ValueError(
-            f"a pattern stands between slashes, with the flags {', '.join(FLAGS)} after them; write double quotes "
-            "around a text that begins with a slash."
-        )
+        flags = f"with the flags {', '.join(FLAGS)} after them"
+        raise ValueError(f"a pattern stands between slashes, {flags}; put double quotes around a text with a slash.")
     value = {"pattern": match["pattern"], **({"flags": match["flags"]} if match["flags"] else {})}
     compiled(value)
     return Check("agentbook:pattern", value)
@@ -552,7 +573,7 @@ def _parse_kind(match: re.Match[str], functions: Mapping[str, Any] | None) -> Ch
     if word == "like":
         return Check("agentbook:overlap", _text(text, "like:"), limit)
     if word == "function":
-        return dataclasses.replace(_function(_text(text, "function:"), functions), threshold=limit)
+        return replace(_function(_text(text, "function:"), functions), threshold=limit)
     if kind is None:
         agent = None if match["agent"] is None else _text(match["agent"], "judge")
         return Check("llm-rubric", _text(text, "judge"), limit, agent=agent)
@@ -569,11 +590,8 @@ def _parse_bound(low: str | None, what: str, sign: str, limit: str, unit: str | 
         kind = next(kind for kind, name in _UNITS.items() if name == what)
         if unit is None and (low is None or sign == "<="):
             names = {"<=": "max", ">=": "min"}
-            value = {
-                **({} if low is None else {"min": _number(low)}),
-                **({names[sign]: bound} if sign in names else {}),
-            }
-            return Check(kind, value or bound)
+            value = {} if low is None else {"min": _number(low)}
+            return Check(kind, {**value, **({names[sign]: bound} if sign in names else {})} or bound)
     elif sign == "<=" and low is None and (unit is None or what == "latency"):
         return Check(what, threshold=bound if what == "cost" or unit == "ms" else bound * 1000)
     raise ValueError("a limit is words <= 80, 2 <= characters <= 9, latency <= 5 s or cost <= 0.01.")
@@ -585,10 +603,8 @@ def _parse_steps(text: str) -> dict[str, Any]:
     while position < len(text):
         match = _STEP.match(text, position)
         if match is None:
-            raise ValueError(
-                f"steps: {text[position:]!r} cannot be read; write called NAME, not called NAME, in this order, "
-                "at most 3, no failures, no loops, with commas between them."
-            )
+            known = "called NAME, not called NAME, in this order, at most 3, no failures, no loops, with commas between"
+            raise ValueError(f"steps: {text[position:]!r} cannot be read; write {known}.")
         if match["name"]:
             value.setdefault("not_called" if match["not"] else "called", []).append(_text(match["name"], "called"))
         elif match["most"]:

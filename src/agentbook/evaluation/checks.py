@@ -11,30 +11,18 @@ changed and applied to existing replies. An `ab.checks.rubric` asks a judge.
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 from ..api.calls import ref
 from . import judge
 from .asserts import SIMILAR, require_valid
-from .check import EVERY, FLAGS, FUNCTION, TURN, Check, named, parse_check
+from .check import EVERY, FLAGS, FUNCTION, TURN, Check, named, number, parse_check, whole_number
 from .template import names_in
 
-__all__ = [
-    "contains",
-    "cost",
-    "equals",
-    "latency",
-    "length",
-    "overlap",
-    "rubric",
-    "similar",
-    "steps",
-    "turn",
-]
+__all__ = ["contains", "cost", "equals", "latency", "length", "overlap", "rubric", "similar", "steps", "turn"]
 
 # Criteria for whole conversations, for `rubric`.
 GOAL_REACHED = "By the end of the conversation, the user has got what they came for."
@@ -443,33 +431,6 @@ def _score(threshold: float, default: float) -> float | None:
     return None if limit == default else limit
 
 
-def number(value: Any, label: str, low: float = -math.inf) -> float:
-    """A finite number; `label` begins the message of the error.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or is below `low`.
-    """
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < low:
-        limit = "" if low == -math.inf else f" of {low:g} or more"
-        raise ValueError(f"{label} must be a finite number{limit}, not {value!r}.")
-    return value if isinstance(value, int | float) else float(value)
-
-
-def whole_number(value: Any, label: str, low: int) -> int:
-    """A whole number of at least `low`.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise ValueError(f"{label} must be a whole number of {low} or more, not {value!r}.")
-    return int(value)
-
-
 # Checks by name
 
 
@@ -526,10 +487,8 @@ def _read_check(check: Any) -> Check:
         return _made("agentbook:json", dict(check))
     if callable(check):
         return Check(FUNCTION, check)
-    raise TypeError(
-        "A check must be a string, a compiled pattern, a JSON schema, a function or one of ab.checks, "
-        f"not {type(check).__name__} ({check!r})."
-    )
+    kinds = "a string, a compiled pattern, a JSON schema, a function or one of ab.checks"
+    raise TypeError(f"A check must be {kinds}, not {type(check).__name__} ({check!r}).")
 
 
 def parse_checks(

@@ -27,22 +27,7 @@ Write {stop} and nothing else once you have got what you came for, or want to gi
 Write your first message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
-    """The next message of a conversation.
-
-    Attributes
-    ----------
-    text : str
-    begins : bool
-        Whether it is sent in a new session.
-    """
-
-    text: str
-    begins: bool = False
-
-
-Script = Callable[[Sequence[Reply]], Awaitable[Say | None]]
+Script = Callable[[Sequence[Reply]], Awaitable[str | None]]
 Ask = Callable[..., Awaitable["Outcome"]]
 
 
@@ -79,8 +64,8 @@ class CannotContinue(ValueError):
 def scripted(messages: Sequence[str]) -> Script:
     """The script of a list of messages, all in one session."""
 
-    async def next_message(turns: Sequence[Reply]) -> Say | None:
-        return Say(messages[len(turns)], begins=not turns) if len(turns) < len(messages) else None
+    async def next_message(turns: Sequence[Reply]) -> str | None:
+        return messages[len(turns)] if len(turns) < len(messages) else None
 
     return next_message
 
@@ -95,7 +80,7 @@ def simulated(user: SimulatedUser, ask: Ask) -> Script:
     """
     session_id: str | None = None
 
-    async def next_message(turns: Sequence[Reply]) -> Say | None:
+    async def next_message(turns: Sequence[Reply]) -> str | None:
         nonlocal session_id
         if len(turns) >= user.max_turns:
             return None
@@ -104,8 +89,8 @@ def simulated(user: SimulatedUser, ask: Ask) -> Script:
         session_id = outcome.session_id
         if outcome.text is None:
             raise CannotContinue(f"The simulated user {user.agent} did not answer: {outcome.reason}")
-        text = outcome.text.partition(user.stop)[0].strip() if user.stop else outcome.text.strip()
-        return Say(text, begins=not turns) if text else None
+        text = outcome.text.partition(user.stop)[0] if user.stop else outcome.text
+        return text.strip() or None
 
     return next_message
 

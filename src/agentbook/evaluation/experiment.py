@@ -26,7 +26,7 @@ from .check import Check
 from .checks import read_checks
 from .inputs import InputSet, numbered
 from .model import Grade, Reply, Step
-from .variant import Variant, changed, same_settings
+from .variant import Variant, same_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +191,7 @@ class Answer:
     def as_data(self) -> dict[str, Any]:
         """The answer as plain data, ready for JSON."""
         data = {name: getattr(self, name) for name in _FIELDS}  # asdict would copy more than needed
-        data["verdicts"] = {name: verdict.as_data() for name, verdict in list(self.verdicts.items())}
+        data["verdicts"] = {name: grade_data(grade) for name, grade in list(self.verdicts.items())}
         data["row"] = dict(self.row)
         data["turns"] = [{name: getattr(turn, field) for name, field in _TURN.items()} for turn in self.turns]
         for name in _TIMES:
@@ -208,7 +208,12 @@ class Answer:
         return answer
 
 
-_PENDING = Grade.undecided("not graded yet")
+_PENDING = Grade(None, error="not graded yet")
+
+
+def grade_data(grade: Grade) -> dict[str, Any]:
+    """A grade as plain data, ready for JSON."""
+    return {name: getattr(grade, name) for name in ("passed", "score", "error", "reason", "judge")}
 
 
 def pending(grade: Grade | None) -> bool:
@@ -414,7 +419,7 @@ class Experiment:
         old = self.variant(variant)
         if old.name in self._running:
             raise ValueError(f"A run is asking {old.name!r}: stop it, or wait for its end, and edit the variant then.")
-        new = changed(old, **changes)
+        new = replace(old, **changes)
         if new.name != old.name and new.name in self._variants:
             raise ValueError(f"There is already a variant {new.name!r}. Choose another name.")
         self.swap_answers(old, new, [key for key in list(self.answered) if key[0] == old.name])
@@ -443,11 +448,11 @@ class Experiment:
             self.answered.setdefault(answer.key, answer)
 
     def duplicate_variant(self, variant: str | Variant, name: str | None = None) -> Variant:
-        """See `PromptLab.duplicate_variant`."""
+        """Add a copy of a variant, to change it; `name` is that of the copy."""
         original = self.variant(variant)
         names = numbered(f"{original.name} copy", "{} {}")
         name = name or next(each for each in names if each not in self._variants)
-        return self.add_variant(changed(original, name=name))
+        return self.add_variant(replace(original, name=name))
 
     def revisions(self, variant: str | Variant) -> list[Revision]:
         """See `PromptLab.revisions`."""
@@ -488,9 +493,7 @@ class Experiment:
         """
         own = self.input_set.own
         if own and (clash := next(filter(self._checks.__contains__, own), None)) is not None:
-            raise ValueError(
-                f"An input has a check {clash!r} of its own, and so have all: give one of them another name."
-            )
+            raise ValueError(f"An input has a check {clash!r} of its own, and so have all: rename one of them.")
         return {**self._checks, **own} if own else self._checks
 
     def check(self, checks: Any) -> pd.DataFrame:
@@ -538,13 +541,13 @@ class Experiment:
     @property
     def answers(self) -> list[Answer]:
         """The answers, in the order of variants, inputs and repeats."""
-        variants = {name: n for n, name in enumerate(self.variants)}
-        inputs = {text: n for n, text in enumerate(self.inputs)}
-        last = max(len(variants), len(inputs))
-        return sorted(
-            self.answered.values(),
-            key=lambda each: (variants.get(each.variant, last), inputs.get(each.input, last), each.repeat),
-        )
+        places = [{name: n for n, name in enumerate(names)} for names in (self.variants, self.inputs)]
+        last = max(map(len, places))
+
+        def place(each: Answer) -> tuple[int, int, int]:
+            return places[0].get(each.variant, last), places[1].get(each.input, last), each.repeat
+
+        return sorted(self.answered.values(), key=place)
 
     @property
     def all_answers(self) -> list[Answer]:
@@ -561,9 +564,7 @@ class Experiment:
         """See `PromptLab.rate`."""
         answer = self.answered.get(key)
         if answer is None or answer.reply is None:
-            raise ValueError(
-                f"There is no reply of {key[0]!r} to {key[1]!r} (repeat {key[2]}), so it cannot be labelled."
-            )
+            raise ValueError(f"There is no reply of {key[0]!r} to {key[1]!r} (repeat {key[2]}) that could be labelled.")
         answer.thumb, answer.note = thumb, (note or "").strip() or None
         self.notify(answer)
 
@@ -618,10 +619,9 @@ class Experiment:
         See `agentbook.evaluation.statistics.decision`: compared is the variant with
         these settings, with the first one.
         """
-        names = [each.name for each in self._variants.values() if same_settings(each, variant)]
-        return (
-            statistics.decision(self.compare_variants(), names[0], next(iter(self._variants))) if names else ("", False)
-        )
+        name = next((each.name for each in self._variants.values() if same_settings(each, variant)), None)
+        first = next(iter(self._variants), "")
+        return ("", False) if name is None else statistics.decision(self.compare_variants(), name, first)
 
     def chart(self) -> Chart:
         """Pass rates and latencies per variant, as a chart.
@@ -656,8 +656,6 @@ def require_names(names: Iterable[str]) -> None:
     for name in names:
         own = [name, *(f"{name}_{part}" for part in (*CHECK_COLUMNS, "n", "passed", "rate"))]
         if clash := set(own) & set(taken):
-            raise ValueError(
-                f"A check cannot be called {name!r}: the results or their summary have another column {min(clash)!r}. "
-                "Give it another name."
-            )
+            there = f"the results or their summary have another column {min(clash)!r}"
+            raise ValueError(f"A check cannot be called {name!r}: {there}. Give it another name.")
         taken += own

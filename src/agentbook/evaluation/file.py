@@ -8,7 +8,6 @@ form for editors.
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import json
 import re
@@ -23,12 +22,11 @@ import yaml
 from .._files import atomic_write
 from .._text import clip
 from .asserts import columns_of, require_valid
-from .check import CODE_FILE, FUNCTION, Check, check_data, read_check
-from .checks import whole_number
+from .check import CODE_FILE, FUNCTION, Check, check_data, read_check, whole_number
 from .conversations import MAX_TURNS, STOP, SimulatedUser
 from .experiment import Answer, Experiment, Revision, require_names
-from .inputs import INPUT, ORIGIN, Input, named, plain_value, talk
-from .source import ConfigError, Source, YamlLoader, quoted, read_source, referenced_file
+from .inputs import INPUT, ORIGIN, Input, named, plain_value, read_rows, talk
+from .source import Source, YamlLoader, quoted, read_source, referenced_file
 from .template import fill, protected, require
 from .variant import FIELDS, Variant
 
@@ -104,20 +102,19 @@ def _optional_text(part: Source) -> str | None:
     return None if part.value is None else part.text()
 
 
-class _Functions(Mapping[str, Any]):
+class _Functions(dict[str, Any]):
     """The functions in the files that checks name; None for one of a notebook."""
 
     def __init__(self, folder: Path, allowed: bool, has_replies: bool) -> None:
+        super().__init__()
         self.folder, self._allowed, self._has_replies = folder, allowed, has_replies
-        self._found: dict[str, Callable[..., Any] | None] = {}
 
     def __contains__(self, name: object) -> bool:
         return True
 
-    def __getitem__(self, name: str) -> Callable[..., Any] | None:
-        if name not in self._found:
-            self._found[name] = self._load(name)
-        return self._found[name]
+    def __missing__(self, name: str) -> Callable[..., Any] | None:
+        self[name] = self._load(name)
+        return self[name]  # type: ignore[no-any-return]
 
     def _load(self, name: str) -> Callable[..., Any] | None:
         match = CODE_FILE.fullmatch(name)
@@ -127,10 +124,8 @@ class _Functions(Mapping[str, Any]):
             raise ValueError(f"a function is named by its file, checks.py:polite, not {quoted(name)}.")
         path = referenced_file(self.folder, match[1])
         if not self._allowed:
-            raise ValueError(
-                f"{name} is Python code, which may do anything. Read {path}, and allow it with --allow-code, in Python "
-                "allow_code=True."
-            )
+            how = "allow it with --allow-code, in Python allow_code=True"
+            raise ValueError(f"{name} is Python code, which may do anything. Read {path}, and {how}.")
         spec = importlib.util.spec_from_file_location(f"agentbook_checks_{path.stem}", path)
         if spec is None or spec.loader is None:
             raise ValueError(f"{path} is no file of Python.")
@@ -143,12 +138,6 @@ class _Functions(Mapping[str, Any]):
         if not callable(function):
             raise ValueError(f"there is no function {match[2]!r} in {path}.")
         return function  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
 
 class _Reader:
@@ -163,9 +152,8 @@ class _Reader:
         checks = self._checks(source["checks"])
         inputs = self._inputs(source["inputs"])
         with source.collecting(), source["repeats"].locating():
-            made.repeats = whole_number(
-                1 if source["repeats"].value is None else source["repeats"].value, "repeats", low=1
-            )
+            repeats = source["repeats"].value
+            made.repeats = 1 if repeats is None else whole_number(repeats, "repeats", low=1)
         source.require_no_problems()
         made.input_set.use(named(inputs, [name for each in made.variants.values() for name in each.names]))
         with source["checks"].locating():
@@ -234,12 +222,8 @@ class _Reader:
 
     def _check(self, part: Source) -> Check:
         value = part.value
-        if (
-            isinstance(value, Mapping)
-            and len(value) == 1
-            and not isinstance(next(iter(value.values())), Mapping | list | None)
-        ):
-            [key] = value
+        key = next(iter(value), None) if isinstance(value, Mapping) and len(value) == 1 else None
+        if key is not None and not isinstance(value[key], Mapping | list | None):
             value = f"{key}: {part[key].written()}"  # a line with a colon
         check = read_check(value, self._functions).judged_by(self._judge)
         require_valid(check)
@@ -257,7 +241,7 @@ class _Reader:
         if value is None:
             return []
         if isinstance(value, str):
-            return list(self._of_rows(part, None, self._rows(part), ()))
+            return list(self._of_rows(part, None, ()))
         made: list[Input] = []
         for each in part.items():
             with part.collecting(), each.locating():
@@ -281,31 +265,31 @@ class _Reader:
         if isinstance(values.value, str):
             if "name" in data:
                 raise part.error("the rows of a file get their names from their values.", "name")
-            return self._of_rows(values, part if kinds else None, self._rows(values), checks)
+            return self._of_rows(values, part if kinds else None, checks)
         row = {} if values.value is None else {str(name): plain_value(each) for name, each in values.mapping().items()}
         if not kinds:
             raise part.error("an input needs a `message`, `messages`, a `user`, or the name of a file as `values`.")
         return [self._made(part, row, checks)]
 
-    def _of_rows(
-        self, values: Source, part: Source | None, rows: Iterable[tuple[int, dict[str, Any]]], checks: tuple[Check, ...]
-    ) -> Iterator[Input]:
-        for line, row in rows:
-            try:
-                if part is not None:
-                    yield self._made(part, row, checks)
-                    continue
-                if INPUT not in row:
-                    raise values.error(
-                        f"there is no column `{INPUT}`; there are {', '.join(row)}. Name one in a `message`."
-                    )
-                message = row.pop(INPUT)
-                if str(message or "").strip():
-                    yield Input("", str(message).strip(), row, checks=checks)
-            except ConfigError:
-                raise
-            except ValueError as error:
-                raise values.error(f"line {line} of {values.value}: {error}") from error
+    def _of_rows(self, values: Source, part: Source | None, checks: tuple[Check, ...]) -> Iterator[Input]:
+        """An input for each row of a file beside this one."""
+        name, line = str(values.value), 0
+        if not name.lower().endswith(TABLES):
+            raise values.error(f"a file of inputs ends in {' or '.join(TABLES)}, not {quoted(name)}.")
+        with values.locating():
+            path = referenced_file(values.folder, name)
+            for line, row in read_rows(path):
+                if part is None and INPUT not in row:
+                    there = f"there is no column `{INPUT}`; there are {', '.join(row)}"
+                    raise values.error(f"{there}. Name one in a `message`.")
+                message = str(row.pop(INPUT) or "").strip() if part is None else ""
+                with values.locating(f"line {line} of {name}: "):
+                    if part is not None:
+                        yield self._made(part, row, checks)
+                    elif message:
+                        yield Input("", message, row, checks=checks)
+            if not line:
+                raise values.error(f"there are no rows in {path}.")
 
     def _made(self, part: Source, row: dict[str, Any], checks: tuple[Check, ...]) -> Input:
         data = part.value
@@ -326,53 +310,6 @@ class _Reader:
         turns = whole_number(data.get("max_turns", MAX_TURNS), "max_turns", low=1)
         user = SimulatedUser(agent, told, turns, str(data.get("stop", STOP)))
         return Input(text or f"{agent}: {told}", user.first_message(), row, user=user, **others)
-
-    def _rows(self, part: Source) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The rows of a file beside this one, with their lines."""
-        name = str(part.value)
-        if not name.lower().endswith(TABLES):
-            raise part.error(f"a file of inputs ends in {' or '.join(TABLES)}, not {quoted(name)}.")
-        with part.locating():
-            path, empty = referenced_file(part.folder, name), True
-            for line, row in read_rows(path):
-                empty = False
-                yield line, row
-            if empty:
-                raise part.error(f"there are no rows in {path}.")
-
-
-def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a CSV or JSON Lines file one by one, with their lines.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be read; the message names the line.
-    """
-    line = 1
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            if path.suffix.lower() == ".jsonl":
-                for line, text in enumerate(file, 1):
-                    if text.strip():
-                        row = json.loads(text)
-                        if not isinstance(row, dict):
-                            raise ValueError(f"an object is needed, not {quoted(row)}")
-                        yield line, {name: plain_value(value) for name, value in row.items()}
-                return
-            reader = csv.reader(file, strict=True, skipinitialspace=True)
-            header = next(reader, None)
-            if not header or len(set(header)) < len(header):
-                raise ValueError("the first line names the columns, each of them once")
-            line = reader.line_num + 1
-            for cells in reader:
-                if cells and len(cells) != len(header):
-                    raise ValueError(f"it has {len(cells)} cells, and the first line has {len(header)}")
-                if cells:
-                    yield line, dict(zip(header, cells, strict=True))
-                line = reader.line_num + 1
-    except (ValueError, csv.Error, OSError, RecursionError) as error:
-        raise ValueError(f"{path}, line {line}: {error}.") from error
 
 
 # Writing
@@ -416,24 +353,14 @@ def lab_data(
         has_file = any(each.code for each in check.flat())
         return folder is None or (keeps_names and not has_file) or _is_written(check, folder, notes)
 
-    names = [name for variant in experiment.variants.values() for name in variant.names]
-    plain = [each.text for each in named((replace(each, text="") for each in inputs), names)]
-    labelled = (
-        [text == each.text for text, each in zip(plain, inputs, strict=False)] if len(plain) == len(inputs) else []
-    )
     source = experiment.input_set.source
-    if (
-        source is not None
-        and folder is not None
-        and source[0] == folder.resolve()
-        and list(source[2]) == experiment.inputs
-    ):
+    if source and folder is not None and (source[0], list(source[2])) == (folder.resolve(), experiment.inputs):
         written = source[1]
     else:
-        written = [
-            _input_data(each, bool(labelled) and labelled[number], checks_data(each.checks))
-            for number, each in enumerate(inputs)
-        ]
+        names = [name for variant in experiment.variants.values() for name in variant.names]
+        labels = [each.text for each in named((replace(each, text="") for each in inputs), names)]
+        own = labels == [each.text for each in inputs]
+        written = [_input_data(each, own, checks_data(each.checks)) for each in inputs]
     data = {
         **{name: place.get(name) for name in ("agent", "workspace")},
         "judge": judge,
@@ -478,15 +405,16 @@ def _input_data(each: Input, has_label: bool, checks: list[Any]) -> Any:
 
 def replies_data(experiment: Experiment) -> dict[str, Any]:
     """The replies of an experiment as plain data; empty without any."""
-    answers = [answer.as_data() for answer in experiment.answered.values() if answer.status != "asking"]
-    earlier = {
-        name: [
-            {"variant": each.variant.as_data(), "answers": [answer.as_data() for answer in each.answers]}
-            for each in revisions
-        ]
-        for name, revisions in experiment.earlier.items()
-    }
-    return {**({"answers": answers} if answers else {}), **({"revisions": earlier} if earlier else {})}
+
+    def data(answers: Iterable[Answer]) -> list[Any]:
+        return [answer.as_data() for answer in answers if answer.status != "asking"]
+
+    def revision(each: Revision) -> dict[str, Any]:
+        return {"variant": each.variant.as_data(), "answers": data(each.answers)}
+
+    earlier = {name: list(map(revision, revisions)) for name, revisions in experiment.earlier.items()}
+    replies = {"answers": data(experiment.answered.values()), "revisions": earlier}
+    return {name: each for name, each in replies.items() if each}
 
 
 def read_replies(experiment: Experiment, data: Mapping[str, Any]) -> None:
@@ -499,10 +427,8 @@ def read_replies(experiment: Experiment, data: Mapping[str, Any]) -> None:
     try:
         experiment.answered = {answer.key: answer for answer in map(Answer.from_data, data.get("answers", ()))}
         for name, revisions in data.get("revisions", {}).items():
-            experiment.earlier[name] = [
-                Revision(Variant(name, **each["variant"]), tuple(map(Answer.from_data, each["answers"])))
-                for each in revisions
-            ]
+            made = [(Variant(name, **each["variant"]), map(Answer.from_data, each["answers"])) for each in revisions]
+            experiment.earlier[name] = [Revision(variant, tuple(answers)) for variant, answers in made]
     except (KeyError, AttributeError) as error:
         raise ValueError(f"the replies are damaged: {type(error).__name__}: {error}") from error
 
@@ -542,10 +468,8 @@ def dump(data: Mapping[str, Any]) -> str:
     - 'not: sorry'
     <BLANKLINE>
     """
-    text: str = yaml.dump(
-        dict(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False
-    )
-    return text
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": WIDTH, "default_flow_style": False}
+    return str(yaml.dump(dict(data), Dumper=_Dumper, **options))
 
 
 def write_lab(path: str | Path, experiment: Experiment, place: Mapping[str, str | None]) -> list[str]:
@@ -574,7 +498,7 @@ def write_lab(path: str | Path, experiment: Experiment, place: Mapping[str, str 
     target, notes = Path(path), list[str]()
     if target.suffix.lower() not in SUFFIXES:
         raise ValueError(f"A lab is not written as {target.name!r}: use one of {', '.join(SUFFIXES)}.")
-    experiment.input_set.fill(None, None, list(experiment.variants.values()))
+    experiment.input_set.fill(None, None, list(experiment.variants.values()), experiment.checks.values())
     replies = replies_data(experiment) if target.suffix.lower() == ".json" else {}
     data = lab_data(experiment, target.parent, notes, place, keeps_names=bool(replies))
     if target.suffix.lower() == ".json":

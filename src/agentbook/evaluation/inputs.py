@@ -6,20 +6,22 @@ a history, or from a template that is filled from the rows of a table.
 
 from __future__ import annotations
 
+import csv
 import functools
 import itertools
+import json
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .._masking import mask_text
 from .._text import check_text, clip
 from ..client import is_uuid
+from .asserts import require_columns
 from .check import OWN, Check
 from .check import named as named_check
 from .conversations import SimulatedUser, read_messages
@@ -88,11 +90,6 @@ class Input:
     times: int = field(default=1, compare=False)
 
     @property
-    def is_conversation(self) -> bool:
-        """Whether it is more than one message."""
-        return bool(self.then) or self.user is not None
-
-    @property
     def label(self) -> str:
         """What tables call it if no other input is like it."""
         return NEXT.join([self.message.strip(), *self.then]) or "(no text)"
@@ -131,11 +128,13 @@ class InputSet:
         """The input that tables call `text`, unfilled if it was only typed."""
         return self._inputs.get(text) or Input(text, text)
 
-    def fill(self, inputs: Any, rows: Any, variants: Sequence[Variant], *, mask: bool = True) -> list[Input]:
+    def fill(
+        self, inputs: Any, rows: Any, variants: Sequence[Variant], checks: Iterable[Check] = (), *, mask: bool = True
+    ) -> list[Input]:
         """The inputs that these variants would be asked; nothing is changed.
 
         Without `inputs` and `rows`, the current ones. With `mask`, past turns are
-        masked.
+        masked. Each has the columns that variants and checks name.
 
         Raises
         ------
@@ -146,9 +145,11 @@ class InputSet:
             filled = [self.find(text) for text in self.texts]
         else:
             filled = combine(inputs, rows, [name for variant in variants for name in variant.names], mask=mask)
-        for variant in variants:
-            for each in filled:
+        for each in filled:
+            for variant in variants:
                 variant.filled(each.row)
+            for check in (*checks, *each.checks):
+                require_columns(check, {INPUT: each.message, **each.row})
         return filled
 
     def use(self, inputs: Iterable[Input]) -> None:
@@ -224,7 +225,7 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
     ['Explain it. [topic: tides]', 'Explain it. [topic: rain]']
     """
     if rows is None and (isinstance(inputs, PathLike) or _is_csv(inputs)):
-        inputs = read_table(inputs)
+        inputs, rows = None, inputs
     if rows is None and _holds_turns(inputs):
         return read_turns(inputs, mask=mask)
     if inputs is None or (rows is None and _is_table(inputs)):
@@ -292,9 +293,7 @@ def read_conversation(turns: Any, *, mask: bool = True) -> Input:
     records = list(_turn_records(turns))
     sessions = {record.get("session_id") for record in records if record.get("session_id")}
     if len(sessions) > 1:
-        raise ValueError(
-            f"These turns are from {len(sessions)} sessions, and a conversation is one: pass one at a time."
-        )
+        raise ValueError(f"These turns are from {len(sessions)} sessions: pass one conversation at a time.")
     questions = [text for record in records if isinstance(text := record.get(PROMPT), str) and text.strip()]
     if not questions:
         raise ValueError("There is no question in this session: pass turns with texts, ab.turns(events, texts=True).")
@@ -392,23 +391,44 @@ def _from_table(records: Sequence[Row]) -> list[tuple[str, Row]]:
     ]
 
 
-def read_table(source: str | PathLike[str] | BytesIO, name: str | None = None) -> pd.DataFrame:
-    """The rows of a CSV file in UTF-8, every value a text; errors call it `name`.
+def read_rows(path: Path, file: IO[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a CSV or JSON Lines file one by one, with their lines.
+
+    Every cell of a CSV file is a text. `file` is the text of a file that is open
+    already.
 
     Raises
     ------
     ValueError
-        If it is not a CSV file.
-    OSError
+        If it cannot be read; the message names the line.
     """
-    import pandas as pd
-
+    line = 1
     try:
-        return pd.read_csv(source, dtype="str", keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True)
-    except (ValueError, pd.errors.ParserError) as error:
-        raise ValueError(
-            f"{name or source} cannot be read as CSV in UTF-8: {error}. Save it as CSV (UTF-8)."
-        ) from error
+        with file or open(path, encoding="utf-8-sig", newline="") as lines:
+            if path.suffix.lower() == ".jsonl":
+                for line, text in enumerate(lines, 1):
+                    if text.strip():
+                        row = json.loads(text)
+                        if not isinstance(row, dict):
+                            raise ValueError(f"an object is needed, not {clip(repr(row), 60)}")
+                        yield line, {name: plain_value(value) for name, value in row.items()}
+                return
+            reader = csv.reader(lines, strict=True, skipinitialspace=True)
+            header = next(reader, None)
+            if not header or len(set(header)) < len(header):
+                raise ValueError("the first line names the columns, each of them once")
+            line = reader.line_num + 1
+            for cells in reader:
+                if cells and len(cells) != len(header):
+                    raise ValueError(f"it has {len(cells)} cells, and the first line has {len(header)}")
+                if cells:
+                    yield line, dict(zip(header, cells, strict=True))
+                line = reader.line_num + 1
+    except FileNotFoundError:
+        raise
+    except (ValueError, csv.Error, OSError, RecursionError) as error:
+        reason = "it is not in UTF-8: save it as CSV (UTF-8)" if isinstance(error, UnicodeDecodeError) else error
+        raise ValueError(f"{path}, line {line}: {reason}.") from error
 
 
 def _is_table(inputs: Any) -> bool:
@@ -422,7 +442,7 @@ def _records(rows: Any) -> list[Row]:
     from ..frames.tabular import frame_of
 
     if isinstance(rows, str | PathLike):
-        rows = read_table(Path(rows).expanduser())
+        rows = [row for _, row in read_rows(Path(rows).expanduser())]
     if isinstance(rows, Mapping):
         rows = [rows]
     if not isinstance(rows, list | tuple):
@@ -483,12 +503,9 @@ def parse_inputs(text: str, known: Iterable[str] = ()) -> list[str]:
     it looks like an item of a list.
     """
     names = {_line(name): name for name in known}
-    inputs = [
-        name
-        for line in text.replace("\r\n", "\n").split("\n")
-        for name in ([names[line]] if line in names else [typed.replace(BREAK, "\n") for typed in _lines(line)])
-    ]
-    return list(dict.fromkeys(inputs))
+    lines = text.replace("\r\n", "\n").split("\n")
+    typed = ([names[line]] if line in names else [each.replace(BREAK, "\n") for each in _lines(line)] for line in lines)
+    return list(dict.fromkeys(itertools.chain.from_iterable(typed)))
 
 
 def format_inputs(inputs: Iterable[str]) -> str:
@@ -575,11 +592,8 @@ def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str]
     frame = frame_of(turns, caller="lab.in_test_set", resource="turns")
     _require_prompt(list(map(str, frame)))
     known = {mask_text(text.strip())[0] for text in texts}
-    is_known = {
-        question: isinstance(question, str) and mask_text(question.strip())[0] in known
-        for question in frame["prompt"].unique()
-    }
-    is_in_set = frame["prompt"].map(is_known).astype("bool") & ~frame["session_id"].isin(list(own_sessions))
+    masked = {text: mask_text(text.strip())[0] for text in frame["prompt"].dropna().unique()}
+    is_in_set = frame["prompt"].map(masked).isin(known) & ~frame["session_id"].isin(list(own_sessions))
     ids = set(filter(is_uuid, agents))
     names = {name for each in agents if each not in ids for name in (each, each.rpartition("~")[2])}
     told = [

@@ -15,7 +15,7 @@ from typing import Any
 from .._text import clip
 from ..api.errors import AgentbookError
 from .check import Check
-from .model import Grade, Reply, Services, Undecided, readable, transcript
+from .model import Grade, Reply, Services, Undecided, readable
 from .template import fill
 
 PROMPT = """You are grading what an agent replied by one criterion. What people asked stands between <question> and \
@@ -76,15 +76,12 @@ def render_message(rubric: str, reply: Reply, prompt: str | None = None) -> str:
     """
     if prompt is None:
         turns = readable([*reply.before, *(reply.turns or [reply])])
-        parts = [
-            marked(name, text)
-            for turn in turns
-            for name, text in (("question", turn.prompt), ("reply", turn.text))
-            if text.strip() or name == "reply"
-        ]
+        pairs = [pair for turn in turns for pair in (("question", turn.prompt), ("reply", turn.text))]
+        parts = [marked(name, text) for name, text in pairs if text.strip() or name == "reply"]
         return fill(PROMPT, {"output": "\n\n".join(parts), "rubric": rubric})
     # Columns may have these names, too: a data set with an old reply, for example.
-    data = {**reply.values, "input": reply.prompt, "output": transcript(readable(reply.turns)) or reply.text}
+    said = "\n\n".join(f"User: {turn.prompt}\n\nAgent: {turn.text}" for turn in readable(reply.turns))
+    data = {**reply.values, "input": reply.prompt, "output": said or reply.text}
     return fill(prompt, {**{name: escape_marks(value) for name, value in data.items()}, "rubric": rubric})
 
 

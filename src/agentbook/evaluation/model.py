@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .._text import thought
 from ..frames.analysis.paths import as_compared
 
 _MAX_RESULT = 200  # characters of a step's result that are kept
@@ -83,12 +82,6 @@ class Reply:
     before: Sequence[Reply] = ()
     failed: bool = False
 
-    @property
-    def folded(self) -> Reply:
-        """The reply, and all of a conversation, without what the model only thought."""
-        turns, before = ([each.folded for each in part] for part in (self.turns, self.before))
-        return replace(self, text=thought(self.text)[1], turns=turns, before=before)
-
 
 def readable(turns: Sequence[Reply]) -> list[Reply]:
     """The turns that a judge reads: of a long conversation its ends and failures.
@@ -110,20 +103,6 @@ def readable(turns: Sequence[Reply]) -> list[Reply]:
             chosen.add(n)
             left -= sizes[n]
     return [replace(turns[n], prompt=turns[n].prompt[:READ], text=turns[n].text[-READ:]) for n in sorted(chosen)]
-
-
-def transcript(turns: Sequence[Reply]) -> str:
-    """A conversation as text.
-
-    Examples
-    --------
-    >>> print(transcript([Reply("Hello.", prompt="Hi")]))
-    User: Hi
-    <BLANKLINE>
-    Agent: Hello.
-    """
-    return "\n\n".join(f"User: {turn.prompt}\n\nAgent: {turn.text}" for turn in turns)
-
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -165,17 +144,3 @@ class Grade:
     reason: str | None = None
     error: str | None = None
     judge: str | None = field(default=None, repr=False)
-
-    @property
-    def points(self) -> float:
-        """The score, or 1 if the check passed and 0 if not."""
-        return float(self.passed is True) if self.score is None else self.score
-
-    @classmethod
-    def undecided(cls, error: str) -> Grade:
-        """The grade of what could not be graded."""
-        return cls(None, error=error)
-
-    def as_data(self) -> dict[str, Any]:
-        """The outcome as plain data, ready for JSON."""
-        return {name: getattr(self, name) for name in ("passed", "score", "error", "reason", "judge")}

@@ -16,7 +16,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .._text import safe_repr
@@ -26,10 +26,9 @@ from . import runs, statistics
 from .experiment import Answer, to_frame
 from .file import lab_data
 from .inputs import Input
-from .lab import Lab
-from .run import Options, Plan
+from .run import Lab, Options, Plan
 from .suggest import Suggestion, ask_proposer, diff_of, failures, prompt_of, read_proposal, request
-from .variant import Variant, changed
+from .variant import Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +140,7 @@ class Search:
         if any(check.rubrics for check in lab.all_checks.values()) and all(a.thumb is None for a in lab.all_answers):
             self.notes.append("The judge has not been compared with people: see lab.calibrate.")
         self._deadline = math.inf if self.max_minutes is None else time.monotonic() + 60 * self.max_minutes
-        self.work = work = Lab(lab.client, lab.agent, lab.workspace, lab._follow)
+        self.work = work = Lab(lab.client, lab.agent, lab.workspace, lab.follow)
         work.is_recorded = False
         work.default_judge, work.repeats, work.input_set = lab.default_judge, 1, lab.input_set.copy()
         work.use_checks(dict(lab.checks))
@@ -302,7 +301,7 @@ class Search:
             number = len(self._names)
             self._names[prompt] = f"{self.variant.name} {number}" if number else self.variant.name
             self._note_candidate(prompt)
-        return changed(self.variant, name=self._names[prompt], system_prompt=prompt)
+        return replace(self.variant, name=self._names[prompt], system_prompt=prompt)
 
     def _note_candidate(self, prompt: str) -> None:
         if self._recorder is not None:

@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import json
 import marshal
-import os
 import re
 import subprocess
 import sys
@@ -33,18 +32,14 @@ import faulthandler, marshal, os, re, sys
 def search(pattern, flags, text):
     return re.compile(pattern, flags).search(text) is not None
 
-def search_ecmascript(path, pattern, flags, text):
-    if path != sys.path:
-        sys.path[:] = path
+def search_ecmascript(pattern, flags, text):
     import regress
     try:
         return regress.Regex(pattern, flags).find(text) is not None
     except regress.RegressError as error:
         return str(error)
 
-def validate(path, schema, value):
-    if path != sys.path:
-        sys.path[:] = path
+def validate(schema, value):
     import json, jsonschema_rs
     checks = {
         name: jsonschema_rs.Draft202012Validator({"format": name}, validate_formats=True).is_valid
@@ -118,14 +113,10 @@ def search_ecmascript(pattern: str, text: str, flags: str = "") -> bool:
     """
     if not flags and _SPECIAL.isdisjoint(pattern):
         return pattern in text
-    found = _child.ask("search_ecmascript", _path(), pattern, flags, text)
+    found = _child.ask("search_ecmascript", pattern, flags, text)
     if isinstance(found, str):
         raise InvalidPattern(f"{found}.")
     return bool(found)
-
-
-def _path() -> list[str]:
-    return [folder for folder in sys.path if isinstance(folder, str)]
 
 
 def search(pattern: re.Pattern[str], text: str) -> bool:
@@ -180,7 +171,7 @@ def schema_error(schema: Mapping[str, Any], value: Any) -> str:
     >>> schema_error({"type": "number"}, "1")
     '"1" is not of type "number"'
     """
-    error: str = _child.ask("validate", _path(), json.dumps(_with_null(schema)), json.dumps(value))
+    error: str = _child.ask("validate", json.dumps(_with_null(schema)), json.dumps(value))
     return error
 
 
@@ -205,7 +196,6 @@ class _Child:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._parents: subprocess.Popen[bytes] | None = None  # kept, so that its pipes stay as they are
 
     def ask(self, question: str, *arguments: Any) -> Any:
         request = marshal.dumps((question, arguments, LIMIT_S, MAX_MEMORY_MB << 20))
@@ -240,7 +230,7 @@ class _Child:
     def _start() -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(  # noqa: S603 - our own code
-                [sys.executable, "-I", "-S", "-c", _CHILD],
+                [sys.executable, "-P", "-c", _CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -267,14 +257,6 @@ class _Child:
         with self._lock:
             self._end()
 
-    def forget(self) -> None:
-        """Leave the process to the parent, after a fork."""
-        if self._process is not None:
-            self._process.returncode = 0  # as far as this process is concerned
-        self._lock, self._process, self._parents = threading.Lock(), None, self._process
-
 
 _child = _Child()
 atexit.register(_child.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_child.forget)

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..api.discovery import field_values, offers_fields, require_fields
@@ -59,7 +60,7 @@ class Version:
     type: str | None = None
     summary: str | None = None
     created_at: datetime | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     is_published: bool = False
 
     @property
@@ -180,9 +181,7 @@ async def require_parameters(client: AsyncClient, variants: Iterable[Variant]) -
         require_fields(await client.openapi(), "POST", CONFIGURE_LLM, sorted(names), name="agents.configure_llm")
     known = await model_names(client) if models else []
     for model in models.keys() - set(known) if known else ():
-        raise ValueError(
-            f"There is no model {model!r} (variant {models[model]!r}); the platform lists: {', '.join(known)}."
-        )
+        raise ValueError(f"There is no model {model!r} (variant {models[model]!r}); there are: {', '.join(known)}.")
 
 
 async def offers_drafts(client: AsyncClient) -> bool:
@@ -191,25 +190,8 @@ async def offers_drafts(client: AsyncClient) -> bool:
         openapi = await client.openapi()
     except ApiError:  # a platform without the document offers nothing beyond the specification
         return False
-    return DRAFT in field_values(openapi, "POST", CONFIGURE_LLM, "type") and offers_fields(
-        openapi, "POST", START, ["agent_version_id"]
-    )
-
-
-async def readable_parameters(client: AsyncClient, versions: list[Version] | None) -> list[Version] | None:
-    """The versions, without parameters that configure-llm does not accept.
-
-    A platform may show a version's model without letting it be chosen.
-    """
-    shown = {name for version in versions or () for name in PARAMETERS if name in version.settings}
-    if not shown:
-        return versions
-    openapi = await client.openapi()
-    hidden = {name for name in shown if not offers_fields(openapi, "POST", CONFIGURE_LLM, [name])}
-    return [
-        replace(version, settings={name: value for name, value in version.settings.items() if name not in hidden})
-        for version in versions or ()
-    ]
+    takes_drafts = offers_fields(openapi, "POST", START, ["agent_version_id"])
+    return takes_drafts and DRAFT in field_values(openapi, "POST", CONFIGURE_LLM, "type")
 
 
 async def model_names(client: AsyncClient) -> list[str]:
@@ -226,9 +208,6 @@ Notify = Callable[[str], None]
 # once.
 POLL_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0)
 READY_TIMEOUT_S = 180.0
-# Allowed difference between the platform's clock and ours when looking for a version
-# after a lost reply.
-CLOCK_SKEW_S = 5.0
 # "already published" is also a conflict, but waiting does not resolve it.
 _NOT_READY = re.compile(r"\bREADY\b", re.IGNORECASE)
 RESTORED = "restored after a prompt lab run"
@@ -274,7 +253,13 @@ class AgentConfigurator:
         A change then waits up to `ready_timeout_s` seconds for the agent to be READY.
         """
         record = await get_agent(client, agent)
-        versions = await readable_parameters(client, await read_versions(client, record))
+        versions = await read_versions(client, record)
+        if any(name in version.settings for version in versions or () for name in PARAMETERS):
+            # A platform may show a version's model without letting it be chosen.
+            openapi = await client.openapi()
+            hidden = [name for name in PARAMETERS if not offers_fields(openapi, "POST", CONFIGURE_LLM, [name])]
+            for version, name in itertools.product(versions or (), hidden):
+                version.settings.pop(name, None)
         return cls(client, record, versions, ready_timeout_s)
 
     @property
@@ -397,10 +382,8 @@ class AgentConfigurator:
     def _complete(self, variant: Variant) -> dict[str, Any]:
         settings = self._merge(variant)
         if "system_prompt" not in settings:
-            raise ValueError(
-                f"Variant {variant.name!r} has no system prompt, and the prompt of {self.name} cannot be read with "
-                "this key: pass system_prompt=."
-            )
+            reason = f"and that of {self.name} cannot be read with this key: pass system_prompt="
+            raise ValueError(f"Variant {variant.name!r} has no system prompt, {reason}.")
         return settings
 
     def _runs_on(self, settings: Mapping[str, Any], number: str | None) -> bool:
@@ -424,12 +407,8 @@ class AgentConfigurator:
                 self.current, self.changed = before
             raise
         # Fields missing from the reply are as they were sent.
-        version = replace(
-            reply,
-            number=reply.number or number,
-            summary=reply.summary or summary,
-            settings={**settings, **reply.settings},
-        )
+        made = replace(reply, number=reply.number or number, summary=reply.summary or summary)
+        version = replace(made, settings={**settings, **reply.settings})
         self.current = version
         if self.versions is not None:
             self.versions.insert(0, version)
@@ -441,7 +420,7 @@ class AgentConfigurator:
 
         A refusal because the agent is not READY has changed nothing.
         """
-        started_at, deadline, refusals = datetime.now(UTC), time.monotonic() + self._ready_timeout_s, 0
+        deadline, refusals = time.monotonic() + self._ready_timeout_s, 0
         while True:
             try:
                 return Version.from_record(await self._client.agents.configure_llm(self.agent, **body))
@@ -450,22 +429,6 @@ class AgentConfigurator:
                     raise
                 await self._pause(refusals, deadline, notify, refusal)
                 refusals += 1
-            except OutcomeUnknown:
-                version = await self._read_back(body, started_at)
-                if version is None:
-                    raise
-                return version
-
-    async def _read_back(self, body: Mapping[str, Any], started_at: datetime) -> Version | None:
-        """The version a lost reply belongs to, if it is among the agent's."""
-        known = {version.id for version in self.versions or ()}
-        for version in await read_versions(self._client, self.agent) or ():
-            created_at = version.created_at
-            fresh = created_at is not None and (started_at - created_at).total_seconds() < CLOCK_SKEW_S
-            fresh = fresh and (version.type == DRAFT) == (body.get("type") == DRAFT)
-            if fresh and version.id not in known and _equal(version.settings, body):
-                return version
-        return None
 
     async def _wait_until_ready(self, notify: Notify | None) -> None:
         """Wait for the agent to adopt the version, if its record has a setup state."""
@@ -531,8 +494,7 @@ async def publish_version(client: AsyncClient, agent: str, version: Version, tim
     """Publish a version of an agent, unless it is published already.
 
     If it is refused because another request is publishing it or its validation has not
-    passed yet, further calls follow within `timeout_s` seconds. The same applies to a
-    call whose reply was lost: a version is published only once.
+    passed yet, further calls follow within `timeout_s` seconds.
 
     Raises
     ------
@@ -553,34 +515,11 @@ async def publish_version(client: AsyncClient, agent: str, version: Version, tim
                 return version
             if not _PASSING.search(refusal.message):
                 raise
-            if await _validation(client, agent, version.id) == "FAILED":
-                raise _explained(refusal, agent, version, "its validation failed") from refusal
-            if not await pause_before_retry(attempts, deadline):
-                raise _explained(refusal, agent, version, f"not within {timeout_s:g} s") from refusal
-        except OutcomeUnknown:
-            if not await pause_before_retry(attempts, deadline):
+            records = client.agents.versions(agent, type="COMMITTED")
+            states = [each.get("validation") async for each in records if each.get("id") == version.id]
+            if "FAILED" in states or not await pause_before_retry(attempts, deadline):
                 raise
         attempts += 1
-
-
-async def _validation(client: AsyncClient, agent: str, version_id: str) -> Any:
-    """The state of a version's validation; None if the platform does not report it."""
-    async for record in client.agents.versions(agent, type="COMMITTED"):
-        if record.get("id") == version_id:
-            return record.get("validation")
-    return None
-
-
-def _explained(refusal: Conflict, agent: str, version: Version, reason: str) -> Conflict:
-    return Conflict(
-        f"lab.publish: {agent} runs on version {version.label}, which was not published ({reason}): "
-        f"{refusal.message.rstrip('.')}. Inspect it with client.agents.versions({agent!r}); lab.publish() tries again.",
-        operation="agents.publish",
-        status=refusal.status,
-        error=refusal.error,
-        message=refusal.message,
-        request_id=refusal.request_id,
-    )
 
 
 # Workspaces
@@ -612,24 +551,26 @@ def find_workspace(client: Client, agent: str | None) -> str:
 async def require_workspace(client: AsyncClient, workspace: str) -> None:
     """Check that a workspace is there, before the first question.
 
-    A key that may only chat in a workspace cannot read its contexts, so another refusal
-    proves nothing.
+    A key that may only chat in a workspace can neither list it nor read its contexts,
+    so another refusal proves nothing.
 
     Raises
     ------
     ConfigError
         If this credential can see no such workspace.
     """
+    names: list[str] = []
     try:
+        async for record in client.me.workspaces(limit=MAX_WORKSPACES):
+            names.append(_name(record))
+            if workspace in (names[-1], record["id"]):
+                return
         async for _ in client.workspaces.contexts(workspace, limit=1):
             break
     except NotFound as error:
-        names = ", ".join([_name(record) async for record in client.me.workspaces(limit=MAX_WORKSPACES)])
-        there = f"There are {names}: name one of them" if names else "Name one"
-        raise ConfigError(
-            f"Workspace {workspace!r} was not found: it does not exist, or this credential cannot see it. "
-            f"{there} with --workspace."
-        ) from error
+        there = f"There are {', '.join(names)}: name one of them" if names else "Name one"
+        reason = "it does not exist, or this credential cannot see it"
+        raise ConfigError(f"Workspace {workspace!r} was not found: {reason}. {there} with --workspace.") from error
     except AgentbookError:
         pass
 

@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .asserts import columns_of, require_valid
-from .check import FUNCTION, KINDS, LISTS, Check, check_data, named, read_check
-from .checks import whole_number
+from .check import FUNCTION, KINDS, LISTS, Check, check_data, named, read_check, whole_number
 from .experiment import require_names
-from .file import read_rows
+from .inputs import read_rows
 from .source import ConfigError, Source, parse_source, quoted, read_source, read_text, referenced_file
 from .template import fill, names_in, protected, require
 from .variant import Variant
 
-_KINDS = (*KINDS, "python", "assert-set")
+_KINDS = (*KINDS, "python")
 _ELSE = "run it in promptfoo itself, with the provider that `python -m agentbook.promptfoo` prints"
 _AS_FUNCTION = "write it in Python, in a file of the folder, and name it: `function: FILE.py:NAME`"
 _INSTEAD = {
@@ -36,6 +35,7 @@ _INSTEAD = {
     **dict.fromkeys(("select-best", "max-score"), "lab.compare_variants compares replies"),
     **dict.fromkeys(("assert-set", "threshold", "weight"), "every check has to pass; take out those that need not"),
     **dict.fromkeys(("prefix", "suffix"), "write it into the prompt"),
+    **dict.fromkeys(("disableDefaultAsserts", "disableVarExpansion", "scenarios"), "write out what each test has"),
     "config": "a function gets the reply, the message and the values, and nothing else",
     "provider": "a variant may name its `agent`",
     "providerOutput": "ab.score checks replies that exist",
@@ -45,12 +45,11 @@ _INSTEAD = {
 }
 # What is read of each part, or changes neither a question nor a verdict.
 _OF_FILE = (
-    *("prompts", "tests", "defaultTest", "scenarios", "evaluateOptions", "providers", "targets", "assertionTemplates"),
+    *("prompts", "tests", "defaultTest", "evaluateOptions", "providers", "targets"),
     *("$schema", "description", "tags", "metadata", "outputPath", "sharing", "writeLatestResults"),
 )
 _OF_TEST = ("vars", "assert", "options", "prompts", "description", "metadata")
-_OF_OPTIONS = ("provider", "disableDefaultAsserts", "disableVarExpansion")
-_OF_CHECK = ("type", "value", "threshold", "metric", "provider", "weight", "description", "assert")
+_OF_CHECK = ("type", "value", "threshold", "metric", "provider", "weight", "description")
 _STOPS = ("providerOutput", "transform", "transformVars", "storeOutputAs", "$values", "path")  # it is another test
 _SETTINGS = ("model", "temperature", "max_tokens", "top_p")
 
@@ -77,7 +76,7 @@ class _Test(NamedTuple):
     source: Source
     values: dict[str, Any]
     checks: list[Check]
-    options: Mapping[str, Any]
+    prompts: Any = None  # the labels of those that are asked
 
 
 def import_promptfoo(path: str | Path) -> tuple[dict[str, Any], list[str]]:
@@ -125,26 +124,21 @@ class _Reader:
         self.root = root
 
     def lab(self) -> dict[str, Any]:
-        root, nothing = self.root, _Test(self.root, {}, [], {})
+        root, nothing = self.root, _Test(self.root, {}, [])
         given = root.mapping()
         _list_others(root, _OF_FILE)
         prompts = [each for item in _items(root["prompts"], "{{prompt}}") for each in self._prompts(item)]
-        tests = [nothing] if not given.get("tests") and not given.get("scenarios") else list(self._tests(root["tests"]))
-        for scenario in self._opened(root["scenarios"]):
-            configs, own = (list(self._tests(_part(scenario, key))) for key in ("config", "tests"))
-            tests += [_merged(*pair) for pair in itertools.product(configs, own)]
+        tests = list(self._tests(root["tests"])) if given.get("tests") else [] if "scenarios" in given else [nothing]
         default = next(self._tests(root["defaultTest"]), None) if given.get("defaultTest") else nothing
         if not prompts or not tests or default is None:  # without the defaults, each test is another one
             return {}
-        # The checks of all tests stand once, unless a test goes without them.
-        shared: list[Check] = []
-        if not any(test.options.get("disableDefaultAsserts") for test in tests):
-            default, shared = default._replace(checks=[]), _distinct(default.checks, ())
+        shared = _distinct(default.checks, ())
         variants, messages = _compared(prompts)
         inputs: list[dict[str, Any]] = []
         for test in tests:
-            for each, prompt in itertools.product(_expanded(_merged(default, test)), messages):
-                if len(messages) == 1 or prompt.label in (each.options["prompts"] or [prompt.label]):
+            merged = test._replace(values={**default.values, **test.values})
+            for each, prompt in itertools.product(_expanded(merged), messages):
+                if len(messages) == 1 or prompt.label in (test.prompts or default.prompts or [prompt.label]):
                     with root.collecting():
                         inputs.append(_input(prompt.message, variants, each, shared))
         checks, repeats = [check_data(check) for check in shared], _of(root, "evaluateOptions", "repeat") or 1
@@ -181,16 +175,11 @@ class _Reader:
                 yield dataclasses.replace(place, value=read_text(path).strip())
 
     def _opened(self, source: Source) -> Iterator[Source]:
-        """The items of a part, also of the files and of the parts that it names."""
+        """The items of a part, also of the files that it names."""
         for item in _items(source):
             with source.collecting():
                 if isinstance(item.value, str):
                     yield from (each for part in self._read(item) for each in self._opened(part))
-                elif (reference := _of(item, "$ref")) is not None:
-                    part = self.root
-                    for key in str(reference).removeprefix("#/").split("/"):
-                        part = _part(part, key)
-                    yield part
                 else:
                     yield item
 
@@ -244,13 +233,12 @@ class _Reader:
         options = _part(source, "options")
         for part, name in itertools.product((source, options), _STOPS):
             if _of(part, name):
-                raise part.error(f"the test is left out with its `{name}`: {_INSTEAD.get(name, _ELSE)}.", name)
+                raise part.error(f"the test is left out with its `{name}`: {_instead(name)}.", name)
         _list_others(source, _OF_TEST)
-        _list_others(options, _OF_OPTIONS)
+        _list_others(options, ("provider",))
         parts = list(self._opened(_part(source, "vars")))
         values = {str(name): self._var(part[name]) for part in parts for name in part.mapping()}
-        given = {**(options.mapping() if options.value else {}), "prompts": _of(source, "prompts")}
-        return _Test(source, values, list(self._checks(_part(source, "assert"))), given)
+        return _Test(source, values, list(self._checks(_part(source, "assert"))), _of(source, "prompts"))
 
     def _var(self, source: Source) -> Any:
         value = source.value
@@ -270,19 +258,16 @@ class _Reader:
     def _checks(self, source: Source) -> Iterator[Check]:
         for item in self._opened(source):
             with source.collecting():
-                if _of(item, "type") == "assert-set" and _of(item, "threshold") is None:
-                    yield from self._checks(_part(item, "assert"))
-                else:
-                    yield self._check(item)
+                yield self._check(item)
 
     def _check(self, source: Source) -> Check:
         data = source.mapping()
         kind = str(data.get("type")).removesuffix(":cosine")
         base = kind.removeprefix("not-")
         stops = [name for name in data if name not in _OF_CHECK or (name == "weight" and data[name] == 0)]
-        if stops or base not in _KINDS or base == "assert-set":
+        if stops or base not in _KINDS:
             similar = [] if base in _KINDS else difflib.get_close_matches(base, _KINDS, 1, 0.85)
-            reason = f"did you mean `{similar[0]}`?" if similar else f"{_INSTEAD.get([*stops, base][0], _ELSE)}."
+            reason = f"did you mean `{similar[0]}`?" if similar else f"{_instead(*stops, base)}."
             raise source.error(f"`{kind}` is left out{f' with its `{stops[0]}`' if stops else ''}: {reason}", "type")
         with source.locating():
             check = self._made(kind, base, _part(source, "value"), data.get("threshold"))
@@ -341,6 +326,10 @@ class _Reader:
 # Parts
 
 
+def _instead(*names: str) -> str:
+    return next((_INSTEAD[each] for each in names if each in _INSTEAD), _ELSE)
+
+
 def _leave(source: Source, text: str, *keys: str) -> None:
     source.problems.append(source.error(text, *keys))
 
@@ -350,7 +339,7 @@ def _list_others(source: Source, known: Iterable[str]) -> None:
     for name in source.value if isinstance(source.value, Mapping) else ():
         if name not in known:
             similar = difflib.get_close_matches(str(name), known, 1, 0.8)
-            reason = f"did you mean `{similar[0]}`?" if similar else f"{_INSTEAD.get(name, _ELSE)}."
+            reason = f"did you mean `{similar[0]}`?" if similar else f"{_instead(name)}."
             _leave(source, f"`{name}` is left out: {reason}", name)
 
 
@@ -404,9 +393,7 @@ def _template(source: Source, text: str) -> str:
     """A text with its names, as a lab writes them."""
     tag = _OTHER.search(_TAG.sub("", text)) or re.search(r"\{\{-?\s*(?:env|_conversation)\b[^}]*\}\}", text)
     if tag:
-        raise source.error(
-            f"{quoted(tag[0])} and its text are left out: only {{{{name}}}} and {{{{a.b}}}} are filled in."
-        )
+        raise source.error(f"{quoted(tag[0])} and its text are left out: only {{{{a}}}} and {{{{a.b}}}} are filled in.")
     return _TAG.sub(lambda tag: tag["raw"] or (f"{{{{{tag['name']}}}}}" if tag["name"] else ""), text)
 
 
@@ -420,10 +407,8 @@ def _compared(prompts: list[_Prompt]) -> tuple[dict[str, Any], list[_Prompt]]:
             name = f"{each.label or 'prompt'} {number}" if each.label in ("", *variants) else each.label
             variants[name] = each.variant
         else:
-            _leave(
-                each.source,
-                "the prompt is left out: the first has another message and other settings; import it alone.",
-            )
+            reason = "the first has another message and other settings; import it alone"
+            _leave(each.source, f"the prompt is left out: {reason}.")
     return variants, [first]
 
 
@@ -432,21 +417,12 @@ def _compared(prompts: list[_Prompt]) -> tuple[dict[str, Any], list[_Prompt]]:
 
 def _row(row: Mapping[str, str]) -> dict[str, Any]:
     """A row of a table as a test."""
-    values: dict[str, Any] = {}
-    test: dict[str, Any] = {"vars": values}
-    checks: dict[str, dict[str, Any]] = {}
-    for column, cell in row.items():
-        name, number = column.strip(), re.sub(r"\D", "", column) or "1"
-        if not name.startswith("__"):
-            values[name] = cell
-        elif name.startswith("__expected") and cell.strip():
-            checks[number] = {**_cell(cell.strip()), **checks.get(number, {})}
-        elif name.startswith("__config:") and cell.strip():
-            checks.setdefault(number, {})[name.rpartition(":")[2]] = float(cell)
-        elif cell and not name.startswith("__metadata:"):
-            test[name[2:]] = cell
-    metric = test.pop("metric", None)
-    return {**test, "assert": [{**check, "metric": metric} for check in checks.values() if "type" in check]}
+    test: dict[str, Any] = {name[2:]: cell for name, cell in row.items() if name.startswith("__") and cell.strip()}
+    expected = [test.pop(name) for name in [*test] if name.startswith("expected")]
+    metric = {"metric": test.pop("metric", None)}
+    test = {name: cell for name, cell in test.items() if not name.startswith("metadata:")}
+    values = {name.strip(): cell for name, cell in row.items() if not name.startswith("__")}
+    return {**test, "vars": values, "assert": [{**_cell(cell.strip()), **metric} for cell in expected]}
 
 
 def _cell(text: str) -> dict[str, Any]:
@@ -463,17 +439,9 @@ def _cell(text: str) -> dict[str, Any]:
     return {"type": kind, "value": (rest or "")[1:].strip() or None, "threshold": threshold}
 
 
-def _merged(base: _Test, test: _Test) -> _Test:
-    """A test with what it takes from another one."""
-    checks = test.checks if test.options.get("disableDefaultAsserts") else base.checks + test.checks
-    own = {name: value for name, value in test.options.items() if value is not None or name not in base.options}
-    return _Test(test.source, {**base.values, **test.values}, checks, {"prompts": None, **base.options, **own})
-
-
 def _expanded(test: _Test) -> Iterator[_Test]:
     """A test for each combination of its lists of texts."""
-    is_whole = test.options.get("disableVarExpansion")
-    lists = {name: value for name, value in test.values.items() if _is_list(value) and not is_whole}
+    lists = {name: value for name, value in test.values.items() if _is_list(value)}
     for chosen in itertools.product(*lists.values()):
         yield test._replace(values={**test.values, **dict(zip(lists, chosen, strict=True))})
 

@@ -1,12 +1,16 @@
-"""A run: every variant answers every input that it has not answered yet.
+"""A lab, an experiment with a client, and its runs.
+
+In a run, every variant answers every input that it has not answered yet.
 
 If the platform offers drafts, each variant is a draft that only the run's own sessions
 use, and all are asked input by input, in the order of `shuffled`. Otherwise,
 variants on one agent take turns, because an agent has one configuration; different
 agents run at the same time. All share one limit on open questions. Each question has
 its own session, so no answer depends on another; the messages of a conversation share
-one. Every answer is recorded as it
-arrives, so an interrupted run keeps what it has.
+one. Every answer is recorded as it arrives, so an interrupted run keeps what it has.
+
+`agentbook eval` and the pytest fixture run a lab as it is; the form in a notebook adds
+what is shown, and what changes the agent.
 """
 
 from __future__ import annotations
@@ -18,145 +22,34 @@ import functools
 import itertools
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._text import clip
+from .._text import clip, safe_repr
+from ..api.calls import ref
 from ..api.errors import AgentbookError, NotFound, NotOffered
-from ..client import get_agent
-from ..frames.analysis.prices import PriceTable, cost_of, gap_of, price_table
+from ..client import get_agent, name_of
+from ..frames.analysis.prices import price_table
 from ..frames.analysis.turn_details import numbers_of, sum_usage
-from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
-from .conversations import CannotContinue, Say, Script, scripted, simulated
-from .experiment import Answer, Experiment, Key
-from .inputs import Input
+from .asking import CONCURRENCY, TIMEOUT_S, Budget, Follow, Outcome, ask, late_reply, redact_credential, reported_pauses
+from .asserts import require_embeddings
+from .check import FUNCTION, Check
+from .checks import read_checks
+from .conversations import CannotContinue, Script, scripted, simulated
+from .experiment import Answer, Experiment, Key, require_names
+from .file import from_data, lab_data, read_lab, write_lab
+from .inputs import Input, read_inputs
+from .judging import Judges, judge_missing, require_agents
 from .model import Reply, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
-from .variant import Variant, changed
+from .runs import PATH_VARIABLE, Recorder, SavedRun, regressions_of, unfinished
+from .variant import Variant
 
 if TYPE_CHECKING:
-    from ..api.policy import RateLimit
-    from ..client import AsyncClient
-
-
-POLL_S = 0.5
-
-
-@contextlib.asynccontextmanager
-async def reported_pauses(client: AsyncClient, notify: Notify) -> AsyncGenerator[None]:
-    """Say until when the client waits for its rate limit.
-
-    `notify` gets a sentence, and an empty one when the client continues.
-    """
-
-    async def watch(rate_limit: RateLimit) -> None:
-        paused = False
-        while True:
-            if rate_limit.closed != paused:
-                paused = rate_limit.closed
-                until = datetime.now().astimezone() + timedelta(seconds=rate_limit.opens_in_s)
-                sentence = f"paused until {until:%H:%M:%S}: this key has used up its requests of the minute"
-                notify(sentence if paused else "")
-            await asyncio.sleep(POLL_S)
-
-    rate_limit = getattr(client, "rate_limit", None)
-    watcher = None if rate_limit is None else asyncio.create_task(watch(rate_limit))
-    try:
-        yield
-    finally:
-        if watcher is not None:
-            watcher.cancel()
-
-
-class Budget:
-    """Lets questions through as long as the cost of a run stays below a limit.
-
-    An open question is assumed to cost as much as the most expensive answer so far, and
-    the judgements of each answer as much as the most expensive judgement, or answer.
-    Until the first answer, only one question is asked at a time.
-
-    Parameters
-    ----------
-    max_cost : float or None
-    prices : PriceTable or None
-    judgements : int
-        Number of judgements that each answer will need.
-
-    Attributes
-    ----------
-    spent : float
-        The cost of the answers and judgements so far.
-    reason : str or None
-        Why no further questions are let through.
-    """
-
-    def __init__(self, max_cost: float | None, prices: PriceTable | None, judgements: int = 0) -> None:
-        self.spent = 0.0
-        self.reason: str | None = None
-        self._max_cost, self._prices, self._judgements = max_cost, prices, judgements
-        self._highest: dict[bool, float] = {}  # of judgements, and of answers
-        self._open = {True: 0, False: 0}
-        self._owed = 0  # judgements of the answers so far
-        self._unknown: str | None = None
-        self._settled = asyncio.Event()
-
-    async def reserve(self, *, judges: bool = False) -> bool:
-        """Wait until it is known whether another question fits below the limit."""
-        while self._max_cost is not None and not (self._unknown or (self.reason and not judges)):
-            highest, expected = self._highest.get(judges), self._expected(judges)
-            is_first = highest is None and self._open[judges] == 0
-            if expected <= self._max_cost and (is_first or highest is not None):
-                break
-            if not any(self._open.values()):
-                self.reason = (
-                    f"The run stopped before max_cost={self._max_cost:g}: {self.spent:g} is spent, and the next "
-                    f"question may cost {expected - self.spent:g}{', with what judges cost' if self._judgements else ''}."
-                )
-                if judges:
-                    return False
-                break
-            self._settled.clear()
-            await self._settled.wait()
-        is_free = self._unknown is None and (judges or self.reason is None)
-        self._open[judges] += is_free
-        if is_free:
-            self._owed = max(0, self._owed - 1) if judges else self._owed + self._judgements
-        return is_free
-
-    def _expected(self, judges: bool) -> float:
-        """What will be spent once another question is asked, and all is judged."""
-        answer = self._highest.get(False, 0.0)
-        judgement = self._highest.get(True, answer)
-        owed = max(0, self._owed - 1) if judges else self._owed + self._judgements
-        return self.spent + (self._open[False] + (not judges)) * answer + (self._open[True] + judges + owed) * judgement
-
-    def cost(self, usage: Mapping[str, Any]) -> float | None:
-        """The cost of a turn; None if it is not known."""
-        return None if self._prices is None else cost_of(usage, self._prices)
-
-    def settle(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool, judges: bool = False) -> None:
-        """Count what a question cost."""
-        self._open[judges] -= 1
-        self._settled.set()
-        if not answered and not judges:
-            self._owed -= self._judgements
-        if cost is not None:
-            self._highest[judges] = max(cost, self._highest.get(judges, 0.0))
-        self.count(cost, usage, answered=answered)
-
-    def count(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
-        """Count what a reply cost; without a cost, the limit cannot be enforced."""
-        if cost is not None:
-            self.spent += cost
-        elif answered and self._max_cost is not None:
-            gap = None if self._prices is None else gap_of(usage, self._prices)
-            missing = f"a price for {gap}" if gap else "tokens on the events of a reply"
-            self.reason = self._unknown = f"The run stopped because max_cost= cannot be enforced without {missing}."
-
-
-CONCURRENCY = 4
+    from ..client import AsyncClient, Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +105,9 @@ class Plan:
     @functools.cached_property
     def keys(self) -> list[Key]:
         """The questions of the run, each once, variant by variant."""
-        by_variant: dict[str, list[Key]] = {variant.name: [] for variant in self.variants}
-        for key in dict.fromkeys(itertools.chain.from_iterable(self.rounds)):
-            by_variant[key[0]].append(key)
-        return [key for keys in by_variant.values() for key in keys]
+        places = {variant.name: place for place, variant in enumerate(self.variants)}
+        keys = dict.fromkeys(itertools.chain.from_iterable(self.rounds))
+        return sorted(keys, key=lambda key: places[key[0]])
 
     def missing(self, answers: Mapping[Key, Answer]) -> list[Key]:
         """The questions that are still to be sent."""
@@ -268,14 +160,15 @@ log = logging.getLogger("agentbook.evaluation")
 class Job:
     """A configuration, with the names in its prompt filled, and its questions."""
 
+    configurator: AgentConfigurator
     variant: Variant
-    keys: list[Key]
-    version: Version | None = None
+    keys: list[Key] = field(default_factory=list)
+    version: Version = field(default_factory=Version)
 
 
 @dataclass
 class Run:
-    """One run on the toolkit's thread. It records its answers in `experiment`.
+    """One run on the toolkit's thread. It records its answers in the lab.
 
     Attributes
     ----------
@@ -287,23 +180,18 @@ class Run:
         The cost of the run so far, and its limit.
     """
 
-    client: AsyncClient
-    workspace: str | None
-    default_agent: str | None
-    follow: Follow | None
-    experiment: Experiment
+    lab: Lab
     plan: Plan
     notify: Notify
     notes: list[str] = field(default_factory=list)
     unrestored: bool = False
 
     def __post_init__(self) -> None:
-        options = self.plan.options
+        self.client, options = self.lab.client, self.plan.options
         self._slots = asyncio.Semaphore(options.concurrency)
         self._judging = asyncio.Lock()
         self.budget = Budget(options.max_cost, options.prices, self.plan.judgements)
         self._stopped: str | None = None
-        self._drafts = False
         self._began_at = datetime.now(UTC)
 
     async def execute(self) -> None:
@@ -323,20 +211,20 @@ class Run:
             platform does not offer. Nothing was configured or sent.
         """
         await require_parameters(self.client, filter(self._missing, self.plan.variants))
-        self._drafts = await self._uses_drafts()
-        configurators, jobs_of = await self._open_agents()
-        if self.plan.options.restore and not self._drafts:
-            _require_restorable(
-                configurators[agent_id]
-                for agent_id, jobs in jobs_of.items()
-                if any(job.variant.configures for job in jobs)
+        drafts, jobs = await self._uses_drafts(), await self._jobs()
+        changing = [] if drafts else [job.configurator for job in jobs if job.variant.configures]
+        if self.plan.options.restore and (names := dict.fromkeys(each.name for each in changing if each.unreadable)):
+            raise ValueError(
+                f"The configuration of {' and '.join(names)} cannot be read with this key, so it could not be restored "
+                "at the end. Nothing was changed. Use an agent of your own, or pass restore=False to change this one "
+                "permanently."
             )
         async with reported_pauses(self.client, self.notify), asyncio.TaskGroup() as group:
-            if self._drafts or not any(job.variant.configures for jobs in jobs_of.values() for job in jobs):
-                group.create_task(self._run_interleaved(configurators, jobs_of))
-            else:
-                for agent_id, jobs in jobs_of.items():
-                    group.create_task(self._run_in_turns(configurators[agent_id], jobs))
+            if not changing:
+                group.create_task(self._run_interleaved(jobs))
+            for configurator in dict.fromkeys(job.configurator for job in jobs) if changing else ():
+                own = [job for job in jobs if job.configurator is configurator]
+                group.create_task(self._run_in_turns(configurator, own))
         self._note_stop()
         self._note_equals()
 
@@ -354,37 +242,32 @@ class Run:
         return offered
 
     def _missing(self, variant: Variant) -> list[Key]:
-        return [key for key in self.plan.missing(self.experiment.answers_by_key) if key[0] == variant.name]
+        return [key for key in self.plan.missing(self.lab.answers_by_key) if key[0] == variant.name]
 
-    def _jobs(self, variant: Variant) -> list[Job]:
-        """The configurations of a variant: one, unless rows fill its prompt."""
-        jobs: dict[str, Job] = {}
-        for key in self._missing(variant):
-            filled = variant.filled(self.experiment.input_set.find(key[1]).row)
-            jobs.setdefault(repr(filled.settings), Job(filled, [])).keys.append(key)
-        return list(jobs.values())
-
-    async def _open_agents(self) -> tuple[dict[str, AgentConfigurator], dict[str, list[Job]]]:
-        """The agents by id, and the jobs of each, the agent as it is first."""
-        configurators: dict[str, AgentConfigurator] = {}
-        jobs_of: dict[str, list[Job]] = {}
-        ids: dict[str, str] = {}
+    async def _jobs(self) -> list[Job]:
+        """What is to be asked, by configuration; the agents as they are come first."""
+        opened: dict[str, AgentConfigurator] = {}  # by name, and by id
+        jobs: list[Job] = []
         for variant in sorted(filter(self._missing, self.plan.variants), key=lambda each: each.configures):
+            agent = variant.agent or self.lab.agent
+            if agent is None:
+                raise ValueError(f"Variant {variant.name!r} names no agent, and the lab has none.")
             try:
-                agent = variant.agent or self.default_agent
-                if agent is None:
-                    raise ValueError(f"Variant {variant.name!r} names no agent, and the lab has none.")
-                if agent not in ids:
+                if agent not in opened:
                     configurator = await AgentConfigurator.open(self.client, agent, self.plan.options.ready_timeout_s)
-                    ids[agent] = str(configurator.agent["id"])
-                    configurators.setdefault(ids[agent], configurator)
-                self._set_outdated_aside(variant, configurators[ids[agent]])
-                jobs_of.setdefault(ids[agent], []).extend(self._jobs(variant))
+                    opened[agent] = opened.setdefault(str(configurator.agent["id"]), configurator)
+                self._set_outdated_aside(variant, opened[agent])
             except NotFound:  # more likely a typo than an agent that is gone: nothing was sent yet
                 raise
             except AgentbookError as error:
                 self._fail_all(self._missing(variant), error, variant.agent)
-        return configurators, jobs_of
+                continue
+            made: dict[str, Job] = {}  # one, unless rows fill the prompt
+            for key in self._missing(variant):
+                filled = variant.filled(self.lab.input_set.find(key[1]).row)
+                made.setdefault(repr(filled.settings), Job(opened[agent], filled)).keys.append(key)
+            jobs += made.values()
+        return jobs
 
     def _set_outdated_aside(self, variant: Variant, configurator: AgentConfigurator) -> None:
         """Treat a change of the agent as an edit of a variant that changes nothing."""
@@ -392,64 +275,49 @@ class Run:
         if variant.configures or current is None or current.system_prompt is None:
             return
         groups: dict[str, tuple[Version, list[Key]]] = {}
-        for key, answer in list(self.experiment.answers_by_key.items()):
+        for key, answer in list(self.lab.answers_by_key.items()):
             if key[0] == variant.name and (version := configurator.outdated(answer.version)) is not None:
                 groups.setdefault(version.label, (version, []))[1].append(key)
-        now = changed(variant, **current.settings)
+        now = dataclasses.replace(variant, **current.settings)
         for label, (version, keys) in groups.items():
-            self.experiment.swap_answers(changed(variant, **version.settings), now, keys)
+            self.lab.swap_answers(dataclasses.replace(variant, **version.settings), now, keys)
             self.notes.append(
                 f"“{variant.name}” is {configurator.name} as it is, which has changed since version {label}: "
                 f"what that version answered ({len(keys)}) is kept as a revision, and is asked again."
             )
 
-    async def _run_interleaved(
-        self, configurators: Mapping[str, AgentConfigurator], jobs_of: Mapping[str, Iterable[Job]]
-    ) -> None:
+    async def _run_interleaved(self, jobs: Iterable[Job]) -> None:
         """Ask all variants input by input, each on a draft; no agent is changed."""
-        jobs = {
-            key: (configurators[agent_id], job)
-            for agent_id, jobs in jobs_of.items()
-            for job in jobs
-            for key in job.keys
-        }
+        job_of, ready = {key: job for job in jobs for key in job.keys}, dict[int, bool]()
         async with asyncio.TaskGroup() as group:
             for number, keys in enumerate(self.plan.rounds):
-                for key in keys:
-                    if key in jobs:
-                        await self._make_draft(*jobs[key])
+                for job in [job_of[key] for key in keys if key in job_of]:
+                    if id(job) not in ready:
+                        ready[id(job)] = await self._configure(job, job.configurator.draft(job.variant))
                 for key in shuffled(number, keys):
-                    if key in jobs:
-                        configurator, job = jobs.pop(key)  # cells that send the same share a question
-                        if job.version is not None:
-                            group.create_task(self._answer(key, configurator, job.version))
+                    if key in job_of and ready[id(job := job_of.pop(key))]:  # cells that send the same share a question
+                        group.create_task(self._answer(key, job))
 
-    async def _make_draft(self, configurator: AgentConfigurator, job: Job) -> None:
-        """Make the draft of a job, once, or fail its questions."""
-        if job.version is not None or not job.keys:
-            return
+    async def _configure(self, job: Job, work: Awaitable[Version]) -> bool:
+        """Whether the version of a job could be made; its questions fail if not."""
         try:
-            job.version = await configurator.draft(job.variant)
+            job.version = await work
         except (AgentbookError, ValueError) as error:
-            self._fail_all(job.keys, error, configurator.name)
-            job.keys.clear()
+            self._fail_all(job.keys, error, job.configurator.name)
+            return False
+        return True
 
-    async def _run_in_turns(self, configurator: AgentConfigurator, jobs: Iterable[Job]) -> None:
+    async def _run_in_turns(self, configurator: AgentConfigurator, jobs: list[Job]) -> None:
         """Configure the agent for one job after another, and restore it at the end."""
-        remaining = list(jobs)
         try:
-            while remaining and not self._stopped:
+            while jobs and not self._stopped:
                 # What the agent runs on already needs no commit.
-                job = next((job for job in remaining if configurator.is_current(job.variant)), remaining[0])
-                remaining.remove(job)
-                try:
-                    version = await configurator.apply(job.variant, self.notify)
-                except (AgentbookError, ValueError) as error:
-                    self._fail_all(job.keys, error, configurator.name)
-                    continue
-                async with asyncio.TaskGroup() as group:
-                    for key in job.keys:
-                        group.create_task(self._answer(key, configurator, version))
+                job = next((job for job in jobs if configurator.is_current(job.variant)), jobs[0])
+                jobs.remove(job)
+                if await self._configure(job, configurator.apply(job.variant, self.notify)):
+                    async with asyncio.TaskGroup() as group:
+                        for key in job.keys:
+                            group.create_task(self._answer(key, job))
         finally:
             if self.plan.options.restore:
                 await self._restore(configurator)
@@ -468,39 +336,37 @@ class Run:
             answer = self._new_answer(key, agent=agent, status="failed")
             answer.reason = redact_credential(self.client, str(error))
             answer.request_id = getattr(error, "request_id", None)
-            self.experiment.record(answer)
+            self.lab.record(answer)
 
     def _note_stop(self) -> None:
         if self._stopped is not None:
-            count = len(self.plan.missing(self.experiment.answers_by_key))
+            count = len(self.plan.missing(self.lab.answers_by_key))
             questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
             self.notes.append(f"{self._stopped} {questions}; the next run continues with them.")
 
     def _note_equals(self) -> None:
         """Say which variants were the same, so that a difference means nothing."""
-        asked: dict[str, dict[tuple[str, str], tuple[str | None, str]]] = {}
-        for answer in self.experiment.answers:
-            if answer.run_at == self._began_at and answer.version is not None:
-                place = asked.setdefault(answer.variant, {})
-                place[answer.input, answer.question] = answer.agent, answer.version
+        asked: dict[str, dict[Any, tuple[str | None, str]]] = {}
+        for each in self.lab.answers:
+            if each.run_at == self._began_at and each.version is not None:
+                asked.setdefault(each.variant, {})[each.input, each.question] = each.agent, each.version
         for (one, here), (other, there) in itertools.combinations(asked.items(), 2):
-            if (both := here.keys() & there.keys()) and all(here[each] == there[each] for each in both):
-                agent, version = here[next(iter(both))]
-                self.notes.append(
-                    f"“{one}” and “{other}” are the same configuration: {agent}, version {version}. "
-                    "What differs between their replies is chance."
-                )
+            both = here.keys() & there.keys()
+            if both and all(here[each] == there[each] for each in both):
+                agent, version = here[both.pop()]
+                same = f"“{one}” and “{other}” are the same configuration: {agent}, version {version}"
+                self.notes.append(f"{same}. What differs between their replies is chance.")
 
     # One question
 
     def _new_answer(self, key: Key, *, agent: str | None, status: str = "asking") -> Answer:
-        source = self.experiment.input_set.find(key[1])
+        source = self.lab.input_set.find(key[1])
         message = None if source.message == source.text else source.message
         return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row), run_at=self._began_at)
 
-    async def _answer(self, key: Key, configurator: AgentConfigurator, version: Version) -> None:
+    async def _answer(self, key: Key, job: Job) -> None:
         async with self._slots:
-            previous = self.experiment.answers_by_key.get(key)
+            previous = self.lab.answers_by_key.get(key)
             # A question that was sent earlier may have its reply by now: look for it
             # before asking again.
             session_id = previous.session_id if previous is not None and previous.still_open else None
@@ -508,38 +374,38 @@ class Run:
             if is_single and previous is not None and session_id and await self._collect(previous, session_id):
                 return
             if self._stopped is None and await self.budget.reserve():
-                answer = self._new_answer(key, agent=configurator.name)
-                answer.version = version.number or (version.label if version.id else None)
+                answer = self._new_answer(key, agent=job.configurator.name)
+                answer.version = job.version.number or (job.version.label if job.version.id else None)
                 answer.asked_at = datetime.now(UTC)
-                await self._ask(answer, configurator, version)
+                await self._ask(answer, job)
             self._stopped = self._stopped or self.budget.reason
 
-    async def _ask(self, answer: Answer, configurator: AgentConfigurator, version: Version) -> None:
+    async def _ask(self, answer: Answer, job: Job) -> None:
         """Ask one question and record its outcome."""
 
         def note(session_id: str) -> None:
             answer.session_id = session_id
-            self.experiment.record(answer)
+            self.lab.record(answer)
 
         outcome = Outcome()
-        self.experiment.record(answer)
+        self.lab.record(answer)
         try:
-            outcome = await self._converse(answer, configurator, version, note)
+            outcome = await self._converse(answer, job, note)
             await self._record_outcome(answer, outcome)
         except asyncio.CancelledError:
             if answer.status == "asking":  # not a question whose reply is being checked
                 answer.status, answer.still_open = "stopped", answer.session_id is not None
-            self.experiment.record(answer)
+            self.lab.record(answer)
             raise
         except Exception as error:  # one broken input or check must not end the others' run
             log.exception("the question %r of variant %r failed", answer.input, answer.variant)
             answer.status, answer.reason = "failed", f"{type(error).__name__}: {error}"
-            self.experiment.record(answer)
+            self.lab.record(answer)
         finally:
             self.budget.settle(answer.cost, outcome.usage, answered=answer.status == "answered")
         if outcome.kind == "budget":  # every further question would fail, too
             answer.status, answer.session_id = "stopped", None
-            self.experiment.record(answer)
+            self.lab.record(answer)
             self._stopped = (
                 f"The run stopped: {outcome.reason}. The embedded service renews budgets on the first day of a month "
                 "(UTC); ask the platform's administrator, or try again then."
@@ -547,7 +413,7 @@ class Run:
 
     def _script(self, key: Key) -> Script | None:
         """What a conversation says; None for a single question."""
-        source = self.experiment.input_set.find(key[1])
+        source = self.lab.input_set.find(key[1])
         if source.user is not None:
             return simulated(source.user, self._ask_user)
         return scripted([source.message, *source.then]) if source.then else None
@@ -556,9 +422,9 @@ class Run:
         return await ask(
             self.client,
             message,
-            workspace=self.workspace,
+            workspace=self.lab.workspace,
             timeout_s=self.plan.options.timeout_s,
-            follow=self.follow,
+            follow=self.lab.follow,
             **settings,
         )
 
@@ -568,12 +434,10 @@ class Run:
         self.budget.count(self.budget.cost(outcome.usage), outcome.usage, answered=outcome.status == "answered")
         return outcome
 
-    async def _converse(
-        self, answer: Answer, configurator: AgentConfigurator, version: Version, note: Callable[[str], None]
-    ) -> Outcome:
+    async def _converse(self, answer: Answer, job: Job, note: Callable[[str], None]) -> Outcome:
         """Ask a question, or all of a conversation until it ends or a turn fails."""
-        version_id = version.id if version.type == DRAFT else None
-        ask_agent = functools.partial(self._ask_agent, agent=configurator.agent, version_id=version_id, on_session=note)
+        draft, agent = job.version.id if job.version.type == DRAFT else None, job.configurator.agent
+        ask_agent = functools.partial(self._ask_agent, agent=agent, version_id=draft, on_session=note)
         script = self._script(answer.key)
         if script is None and not answer.question.strip():
             reason = "The message is empty, so it was not sent. Is each name in braces that of a value of the input?"
@@ -582,30 +446,22 @@ class Run:
             return await ask_agent(answer.question)
         answer.turns, outcomes = [], list[Outcome]()
         while (say := await _next(script, answer, outcomes)) is not None:
-            session_id = None if say.begins or not outcomes else outcomes[-1].session_id
-            asked = sum(turn.session_id == session_id for turn in answer.turns)
-            outcome = await ask_agent(say.text, session_id=session_id, turn=asked)
+            session_id = outcomes[-1].session_id if outcomes else None
+            outcome = await ask_agent(say, session_id=session_id, turn=len(answer.turns))
             outcomes.append(outcome)
             if outcome.status != "answered":
                 number = len(outcomes)
-                outcome.reason = f"Turn {number} of the conversation ({clip(say.text, 40)}): {outcome.reason}"
+                outcome.reason = f"Turn {number} of the conversation ({clip(say, 40)}): {outcome.reason}"
                 break
-            answer.turns.append(
-                Reply(
-                    outcome.text or "",
-                    outcome.latency_s,
-                    self.budget.cost(outcome.usage),
-                    say.text,
-                    steps=_steps_of(outcome),
-                    session_id=outcome.session_id,
-                    finish_reason=outcome.finish_reason,
-                )
-            )
+            said, cost = outcome.text or "", self.budget.cost(outcome.usage)
+            reply = Reply(said, outcome.latency_s, cost, say, steps=_steps_of(outcome), session_id=outcome.session_id)
+            answer.turns.append(dataclasses.replace(reply, finish_reason=outcome.finish_reason))
         return _joined(outcomes)
 
     async def _collect(self, answer: Answer, session_id: str) -> bool:
         """Record the reply to a question left open; returns whether there was one."""
-        outcome = await late_reply(self.client, session_id, timeout_s=self.plan.options.timeout_s, follow=self.follow)
+        timeout_s, follow = self.plan.options.timeout_s, self.lab.follow
+        outcome = await late_reply(self.client, session_id, timeout_s=timeout_s, follow=follow)
         if outcome.status == "answered":
             await self._record_outcome(answer, outcome)
         return outcome.status == "answered"
@@ -624,13 +480,13 @@ class Run:
             answer.steps = _steps_of(outcome)
             answer.finish_reason = outcome.finish_reason
             async with self._judging:  # one at a time and off the loop: a user's function may take a long time
-                await asyncio.to_thread(answer.judge, list(self.experiment.all_checks.values()))
+                await asyncio.to_thread(answer.judge, list(self.lab.all_checks.values()))
         else:
             answer.status = "failed"
-        self.experiment.record(answer)
+        self.lab.record(answer)
 
 
-async def _next(script: Script, answer: Answer, outcomes: list[Outcome]) -> Say | None:
+async def _next(script: Script, answer: Answer, outcomes: list[Outcome]) -> str | None:
     """What a conversation says next; a failed outcome if that cannot be known."""
     try:
         return await script(answer.turns)
@@ -661,11 +517,319 @@ def _joined(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def _require_restorable(configurators: Iterable[AgentConfigurator]) -> None:
-    names = [configurator.name for configurator in configurators if configurator.unreadable]
-    if names:
-        raise ValueError(
-            f"The configuration of {' and '.join(names)} cannot be read with this key, so it could not be restored "
-            "at the end. Nothing was changed. Use an agent of your own, or pass restore=False to change this one "
-            "permanently."
-        )
+# Records
+
+
+@contextlib.asynccontextmanager
+async def _recording(
+    experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]
+) -> AsyncGenerator[str | None]:
+    """Record a run of a lab, and yield its id; None if there can be no file.
+
+    `facts` are the lab's agent, workspace, platform and file; `notes` get what was
+    continued, and what is not stored. An experiment of a notebook then has the
+    `regressions`.
+    """
+    earlier = await asyncio.to_thread(unfinished, facts, lambda run: _useful(run, plan))
+    if earlier is not None:
+        await asyncio.to_thread(_resume, experiment, plan, earlier, notes)
+    elif not plan.missing(experiment.answers_by_key):
+        yield None
+        return
+    try:
+        recorder = Recorder({**facts, "lab": lab_data(experiment)}, earlier)
+    except OSError as error:
+        notes.append(f"This run is not stored: {error}. Set {PATH_VARIABLE} to a folder that can be written.")
+        yield None
+        return
+    for key in plan.keys:
+        recorder.record(experiment.answers_by_key.get(key))
+    end, in_notebook = experiment.listen(recorder.record), facts["file"] is None
+    try:
+        yield recorder.path.stem
+    finally:
+        end()
+        answers = experiment.answers_by_key
+        is_complete = all(key in answers and answers[key].status in ("answered", "failed") for key in plan.keys)
+        # A lab in a notebook keeps what was stopped; that of a file is gone.
+        if is_complete or in_notebook:
+            await asyncio.shield(asyncio.to_thread(recorder.end, lab=lab_data(experiment)))
+        recorder.close()
+        if in_notebook:
+            experiment.regressions = await asyncio.shield(asyncio.to_thread(regressions_of, recorder.path))
+        if recorder.error is not None:
+            notes.append(f"This run is not stored, or not all of it: {recorder.error}.")
+
+
+def _resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) -> None:
+    """Take over the answers of a run that was stopped; `notes` say how many."""
+    missing = plan.missing(experiment.answers_by_key)
+    resumed = [answer for answer in _useful(run, plan) if answer.key in missing]
+    before = from_data(run.facts["lab"]).all_checks
+    checks = experiment.all_checks
+    same = {name for name in checks.keys() & before if _without_code(before[name]) == _without_code(checks[name])}
+    for answer in resumed:
+        experiment.judge_again(answer, same)
+        experiment.record(answer)
+    if count := len(missing) - len(plan.missing(experiment.answers_by_key)):
+        stopped = f"the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which was stopped"
+        notes.append(f"Continued {stopped}: {count} of its questions are not asked again.")
+
+
+def _without_code(check: Check) -> Check:
+    """A check as a record has it."""
+    return check.changed(lambda each: dataclasses.replace(each, value=None) if each.base == FUNCTION else each)
+
+
+def _useful(run: SavedRun, plan: Plan) -> list[Answer]:
+    """The answers to questions of a plan, from variants with the same settings."""
+    variants = run.facts["lab"].get("variants", {})
+    same = {variant.name for variant in plan.variants if variants.get(variant.name) == variant.as_data()}
+    asked = from_data(run.facts["lab"]).input_set
+    same_inputs = {name for name, each in plan.inputs.items() if _content(asked.known(name)) == _content(each)}
+    keys = {key for key in plan.keys if key[0] in same and key[1] in same_inputs}
+    return [each for each in run.answers if each.key in keys and (each.status != "stopped" or each.still_open)]
+
+
+def _content(each: Input) -> Any:
+    return each.message, each.then, each.user, dict(each.row)
+
+
+# Labs
+
+NO_AGENT = (
+    "The lab has no agent: name one, as in ab.PromptLab(client, agent=..., workspace=...), or give the variant one. "
+    'client.agents.create(name, template="LLM") makes one.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The texts that inputs were filled from.
+
+    Attributes
+    ----------
+    texts : list of str
+    rows : table
+    inputs : list of str
+        What became of them.
+    """
+
+    texts: list[str]
+    rows: Any
+    inputs: list[str]
+
+
+class Lab(Experiment):
+    """An experiment with a client, an agent and a workspace.
+
+    Runs and applies happen one at a time, because an agent has one configuration.
+
+    Attributes
+    ----------
+    client : AsyncClient
+    agent, workspace : str or None
+        Id or name of the agent to configure, and of the workspace of its sessions.
+    notes : list of str
+        Messages of the last run, such as that an agent could not be restored; after it
+        was loaded or saved, what the file does not keep.
+    path : Path or None
+        The file that it was read from; a stopped run of it is continued.
+    run_id : str or None
+        Of the record of the last run.
+    unrestored : bool
+        Whether the last run could not restore an agent because of an error.
+    configurations : int
+        Counts runs and applies: when it grows, the versions may have changed.
+    is_recorded : bool
+        Whether its runs are stored.
+    spent : float
+        What its runs and their judges cost, as far as it is known.
+    halves : dict
+        Which inputs searches for a better prompt have held out.
+    """
+
+    def __init__(self, client: Client | AsyncClient, agent: Any, workspace: Any, follow: Follow | None) -> None:
+        super().__init__()
+        self.client = client.asynchronous()
+        self.use_agent(agent)
+        self.use_workspace(workspace)
+        self.notes: list[str] = []
+        self.path: Path | None = None
+        self.run_id: str | None = None
+        self.unrestored = False
+        self.configurations = 0
+        self.is_recorded, self.spent = True, 0.0
+        self.halves: dict[tuple[float, int], dict[str, bool]] = {}
+        self._template: Template | None = None
+        self.follow = follow
+        self._lock: asyncio.Lock | None = None
+
+    def use_agent(self, agent: Any) -> None:
+        """Configure this agent from now on; a name, an id or a record."""
+        self.agent: str | None = None if agent is None else ref(agent)
+        self._agent_name = name_of(agent)
+
+    @property
+    def agent_name(self) -> str:
+        """The agent's name for people, as far as known; empty without an agent."""
+        return self._agent_name or self.agent or ""
+
+    def use_workspace(self, workspace: Any) -> None:
+        """Start sessions in this workspace from now on; a name, an id or a record."""
+        self.workspace: str | None = None if workspace is None else ref(workspace)
+        self.workspace_name = name_of(workspace) or self.workspace or ""
+
+    @property
+    def template(self) -> Template | None:
+        """What the inputs were filled from; None if they were not, or have changed."""
+        return self._template if self._template is not None and self._template.inputs == self.inputs else None
+
+    def require_agent(self) -> str:
+        """The lab's agent.
+
+        Raises
+        ------
+        ValueError
+            If it has none.
+        """
+        if self.agent is None:
+            raise ValueError(NO_AGENT)
+        return self.agent
+
+    # Runs
+
+    def plan(
+        self,
+        inputs: Any = None,
+        variants: Iterable[str | Variant] | str | Variant | None = None,
+        checks: Any = None,
+        options: Options | None = None,
+        rows: Any = None,
+        *,
+        mask: bool = True,
+    ) -> Plan:
+        """The plan of a run; see `PromptLab.run`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no workspace, variant or input, or one of them or a check is
+            invalid.
+        """
+        if self.workspace is None:
+            raise ValueError(
+                "The lab needs workspace= for its sessions, as in ab.PromptLab(client, agent=..., workspace=...). "
+                "client.workspaces.create(name) makes one."
+            )
+        names = [variants] if isinstance(variants, str | Variant) else variants
+        chosen = [self.variant(each) for each in (tuple(self.variants) if names is None else names)]
+        if not chosen and self.variants:
+            raise ValueError(f"variants= is empty. Choose from {', '.join(self.variants)}, or pass None for all.")
+        if not chosen:
+            raise ValueError("There is no variant yet: add one with lab.add_variant(name, system_prompt=...).")
+        new = self.checks if checks is None else read_checks(checks)
+        filled = self.input_set.fill(inputs, rows, chosen, new.values(), mask=mask)
+        if not filled:
+            raise ValueError("There are no inputs yet: pass some, as in lab.run([...]), or type them in the form.")
+        if checks is not None:
+            self.use_checks(dict(new))
+        if inputs is not None or rows is not None:
+            self.input_set.use(filled)
+        require_names(self.all_checks)
+        if inputs is not None and rows is not None and not any(each.then for each in filled):
+            self._template = Template(read_inputs(inputs), rows, self.inputs)
+        options = options or Options(repeats=self.repeats)
+        self.repeats = options.repeats
+        repeats = range(1, options.repeats + 1)
+        rounds = [[(variant.name, each.text, n) for variant in chosen] for each in filled for n in repeats]
+        judgements = max(sum(len(check.rubrics) for check in (*new.values(), *each.checks)) for each in filled)
+        is_new = self.path is not None or inputs is not None or rows is not None
+        given = sum(each.times for each in filled) if is_new else 0
+        said = f"{given - len(filled):,} of the {given:,} inputs repeat another one, and were asked once"
+        notes = [f"{said}: repeats= asks each again."] if given > len(filled) else []
+        return Plan(chosen, rounds, options, {each.text: each for each in filled}, judgements, notes)
+
+    async def ask(self, plan: Plan, notify: Notify = lambda text: None) -> None:
+        """Ask the missing questions of a plan; see `Run.execute`."""
+        async with self._exclusive():
+            run = Run(self, plan, notify)
+            self.notes = run.notes
+            await asyncio.to_thread(self.price, plan.options.prices)  # checks of the cost are applied again
+            facts = {**self.place, "base_url": getattr(self.client, "base_url", None)}
+            facts["file"] = self.path and str(self.path)
+            run.notes.extend(plan.notes)
+            missing = plan.missing(self.answers_by_key)
+            asked: set[str | None] = {each.agent for check in self.all_checks.values() for each in check.rubrics}
+            users = {user.agent for key in missing if (user := self.input_set.find(key[1]).user)}
+            if asked or users:
+                await require_agents(self.client, asked | users)
+            if missing:
+                await require_embeddings(self.all_checks.values())
+            try:
+                record = _recording(self, plan, facts, run.notes) if self.is_recorded else contextlib.nullcontext()
+                async with record as self.run_id:
+                    with self.reserve(variant.name for variant in plan.variants):
+                        await run.execute()
+                        if asked:
+                            options = {"concurrency": plan.options.concurrency, "timeout_s": plan.options.timeout_s}
+                            await judge_missing(self, self.judges(**options, notify=notify, budget=run.budget))
+            finally:
+                self.unrestored = run.unrestored
+                self.spent += run.budget.spent
+
+    def judges(self, **options: Any) -> Judges:
+        """The agents that judge, asked in the lab's workspace; options of `Judges`."""
+
+        return Judges(self.client, self.workspace, follow=self.follow, **options)
+
+    @contextlib.asynccontextmanager
+    async def _exclusive(self) -> AsyncGenerator[None]:
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
+            try:
+                yield
+            finally:
+                self.configurations += 1
+                self.notify()
+
+    # Files
+
+    @property
+    def place(self) -> dict[str, str | None]:
+        """Its agent and its workspace."""
+        return {"agent": self.agent, "workspace": self.workspace}
+
+    def replace_with(self, other: Experiment) -> None:
+        """Take over the content of another experiment; agent and listeners stay."""
+        self.regressions = self._template = None
+        super().replace_with(other)
+
+    def write(self, path: str | Path) -> list[str]:
+        """As `PromptLab.save`, and returns the notes instead of warning."""
+        self.notes = write_lab(path, self, self.place)
+        return list(self.notes)
+
+    def read(self, path: str | Path, *, allow_code: bool = False) -> None:
+        """Replace variants, inputs, checks and replies with those in a file.
+
+        The lab's agent and workspace stay, unless it has none.
+
+        Raises
+        ------
+        ConfigError
+            If the file cannot be read; nothing is changed then.
+        """
+        saved = read_lab(path, allow_code=allow_code)
+        self.replace_with(saved.experiment)
+        if self.agent is None:
+            self.use_agent(saved.agent)
+        if self.workspace is None:
+            self.use_workspace(saved.workspace)
+        self.notes = []
+
+    @safe_repr
+    def __repr__(self) -> str:
+        answered = sum(answer.status == "answered" for answer in list(self.answers_by_key.values()))
+        return f"PromptLab({self.agent_name or 'no agent'!r}, {len(self.variants)} variants, {answered} replies)"

@@ -9,7 +9,6 @@ of the same questions continues it in place.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import json
@@ -17,8 +16,8 @@ import os
 import threading
 import uuid
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
@@ -27,14 +26,12 @@ from typing import TYPE_CHECKING, Any
 from .._files import FileLock, append, local_path
 from .._masking import Redactor, is_placeholder, redacted
 from ..frames.tabular import typed
-from .check import FUNCTION, OWN, Check
 from .experiment import Answer, Experiment
-from .file import from_data, lab_data
-from .inputs import Input
-from .run import Plan
+from .file import from_data
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 PATH_VARIABLE = "AGENTBOOK_RUNS"
 FORMAT = "agentbook-prompt-lab-run"
@@ -100,19 +97,6 @@ class SavedRun:
         checks = (experiment or self.experiment).all_checks
         return [answer.passed(checks) for answer in self.answers] if checks else []
 
-    def useful(self, plan: Plan) -> list[Answer]:
-        """The answers to questions of a plan, from variants with the same settings."""
-        variants = self.facts["lab"].get("variants", {})
-        same = {variant.name for variant in plan.variants if variants.get(variant.name) == variant.as_data()}
-        asked = from_data(self.facts["lab"]).input_set
-        same_inputs = {name for name, each in plan.inputs.items() if _content(asked.known(name)) == _content(each)}
-        keys = {key for key in plan.keys if key[0] in same and key[1] in same_inputs}
-        return [each for each in self.answers if each.key in keys and (each.status != "stopped" or each.still_open)]
-
-
-def _content(each: Input) -> Any:
-    return each.message, each.then, each.user, dict(each.row)
-
 
 class Recorder:
     """Adds lines to the file of one run.
@@ -147,7 +131,7 @@ class Recorder:
         self._lock.acquire(timeout_s=0)
         self.error: OSError | None = None
         self._writing = threading.Lock()
-        if self.path.exists() and self.path.stat().st_size:
+        if earlier is not None:
             self._write(facts=dict(facts))
         else:
             self._write(format=FORMAT, version=VERSION, started_at=started_at.isoformat(), **facts)
@@ -172,12 +156,8 @@ class Recorder:
 
     def end(self, **facts: Any) -> None:
         """Write that the run has ended, and what changed; remove old runs."""
-        try:
-            if facts:
-                self.write(facts=facts)
-            self.write(ended=datetime.now(UTC).isoformat())
-        finally:
-            self.close()
+        self.write(facts=facts)
+        self.write(ended=datetime.now(UTC).isoformat())
         prune()
 
     def close(self) -> None:
@@ -185,36 +165,6 @@ class Recorder:
         self._lock.release()
         with contextlib.suppress(OSError):
             self.path.with_suffix(".lock").unlink()
-
-
-@contextlib.contextmanager
-def recorded(
-    experiment: Experiment,
-    facts: Mapping[str, Any],
-    earlier: SavedRun | None,
-    known: Iterable[Answer],
-    notes: list[str],
-) -> Iterator[Recorder | None]:
-    """Record the `known` answers of a run and all that come; `notes` get what is not.
-
-    None if there can be no file. Without `Recorder.end`, the run can be continued.
-    """
-    try:
-        recorder = Recorder({**facts, "lab": lab_data(experiment)}, earlier)
-    except OSError as error:
-        notes.append(f"This run is not stored: {error}. Set {PATH_VARIABLE} to a folder that can be written.")
-        yield None
-        return
-    for answer in known:
-        recorder.record(answer)
-    end = experiment.listen(recorder.record)
-    try:
-        yield recorder
-    finally:
-        end()
-        recorder.close()
-        if recorder.error is not None:
-            notes.append(f"This run is not stored, or not all of it: {recorder.error}.")
 
 
 def secrets_in_environment() -> list[str]:
@@ -280,7 +230,7 @@ def paths() -> list[Path]:
 
 
 def open_run(run: Any) -> SavedRun:
-    """The run with an id or a path, or that of a folder of reports.
+    """The run with an id or a path.
 
     Raises
     ------
@@ -289,16 +239,9 @@ def open_run(run: Any) -> SavedRun:
     TypeError, OSError
     """
     if not isinstance(run, str | Path):
-        raise TypeError(
-            f"A run is named by its id, such as lab.runs()['run'][0], or its path, not {type(run).__name__}."
-        )
+        raise TypeError(f"A run is named by its id, as lab.runs() has it, or its path, not {type(run).__name__}.")
     if Path(run).suffix == ".jsonl":
         return read(Path(run))
-    if (report := Path(run) / "results.json").is_file() or (report := Path(run)).suffix == ".json":
-        try:
-            run = json.loads(report.read_text(encoding="utf-8"))["run"]
-        except (ValueError, LookupError, TypeError) as error:
-            raise ValueError(f"{report} does not name its run: pass the id that lab.runs() lists.") from error
     for path in paths():
         if path.stem == run:
             return read(path)
@@ -371,43 +314,12 @@ def _summary(run: SavedRun) -> dict[str, Any]:
     }
 
 
-@contextlib.asynccontextmanager
-async def recording(
-    experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]
-) -> AsyncGenerator[str | None]:
-    """Record a run of a lab, and yield its id; says in `notes` what it continued.
-
-    `facts` are the lab's agent, workspace, platform and file. The experiment then has
-    the `regressions`.
-    """
-
-    earlier = await asyncio.to_thread(unfinished, facts, lambda run: run.useful(plan))
-    if earlier is not None:
-        await asyncio.to_thread(resume, experiment, plan, earlier, notes)
-    elif not plan.missing(experiment.answers_by_key):
-        yield None
-        return
-    known = [answer for key in plan.keys if (answer := experiment.answers_by_key.get(key)) is not None]
-    with recorded(experiment, facts, earlier, known, notes) as recorder:
-        try:
-            yield None if recorder is None else recorder.path.stem
-        finally:
-            answers = experiment.answers_by_key
-            is_complete = all(key in answers and answers[key].status in ("answered", "failed") for key in plan.keys)
-            # A lab in a notebook keeps what was stopped; that of a file is gone.
-            if recorder is not None and (is_complete or facts["file"] is None):
-                await asyncio.shield(asyncio.to_thread(_end, recorder, experiment))
-
-
-def _end(recorder: Recorder, experiment: Experiment) -> None:
-    recorder.end(lab=lab_data(experiment))
-    experiment.regressions = None
-    with contextlib.suppress(OSError, ValueError):
-        experiment.regressions = _regressions(read(recorder.path))
-
-
-def _regressions(run: SavedRun) -> pd.DataFrame | None:
+def regressions_of(path: Path) -> pd.DataFrame | None:
     """The cells that a run broke; None without an earlier run of the same cells."""
+    try:
+        run = read(path)
+    except (OSError, ValueError):
+        return None
     cells = {(answer.variant, answer.input) for answer in run.answers}
     for earlier in itertools.islice(saved(), MAX_SEARCHED):
         is_same = earlier.id < run.id and all(earlier.facts.get(name) == run.facts.get(name) for name in _SAME_LAB)
@@ -440,46 +352,11 @@ def _experiment(run: Any) -> Experiment:
     return run if isinstance(run, Experiment) else open_run(run).experiment
 
 
-def resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) -> None:
-    """Take over the answers of a run that was stopped; `notes` say how many."""
-    missing = plan.missing(experiment.answers_by_key)
-    resumed = [answer for answer in run.useful(plan) if answer.key in missing]
-    before = from_data(run.facts["lab"]).all_checks
-    same = {
-        name for name, check in experiment.all_checks.items() if _without_code(before.get(name)) == _without_code(check)
-    }
-    for answer in resumed:
-        experiment.judge_again(answer, same)
-        experiment.record(answer)
-    if count := len(missing) - len(plan.missing(experiment.answers_by_key)):
-        notes.append(
-            f"Continued the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which was stopped: "
-            f"{count} of its questions are not asked again."
-        )
-
-
-def _without_code(check: Check | None) -> Check | None:
-    """A check as a record has it."""
-    if check is None:
-        return None
-    value = {name: _without_code(each) for name, each in check.value.items()} if check.base == OWN else check.value
-    bare = replace(check, value=None if check.base == FUNCTION else value)
-    return bare.changed(lambda each: replace(each, value=None) if each.base == FUNCTION else each)
-
-
 # In this order: what got worse comes first.
 CHANGES = ("broken", "fixed", "unknown", "added", "removed", "unchanged")
-_CHANGE_COLUMNS = {
-    "variant": "str",
-    "input": "str",
-    "change": "category",
-    "passed_before": "float64",
-    "passed_after": "float64",
-    "checks": "str",
-    "edited": "bool",
-    "reply_before": "str",
-    "reply_after": "str",
-}
+_CHANGE_COLUMNS = {"variant": "str", "input": "str", "change": "category", "passed_before": "float64"}
+_CHANGE_COLUMNS |= {"passed_after": "float64", "checks": "str", "edited": "bool", "reply_before": "str"}
+_CHANGE_COLUMNS |= {"reply_after": "str"}
 
 
 def compare_runs(before: Experiment, after: Experiment) -> pd.DataFrame:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import functools
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -27,22 +27,20 @@ from ..frames.analysis.turns import is_steps, is_turns, turns
 from ..frames.analysis.usage import with_cost
 from ..frames.labels import targets_of
 from ..frames.tabular import frame_of, part_of, typed, with_provenance
-from .asserts import grade_check
-from .check import Check
-from .checks import FORGOT, GAVE_UP, GOAL_REACHED, number, read_checks, whole_number
-from .judging import Grader, Judges, require_agents, require_embeddings
+from .asking import Budget
+from .asserts import grade_check, require_embeddings
+from .check import Check, number, whole_number
+from .checks import FORGOT, GAVE_UP, GOAL_REACHED, read_checks
+from .judging import Judges, grade_all, require_agents
 from .model import Grade, Reply, Services, Step, readable
 from .platform import find_workspace
-from .run import Budget
 from .runs import entries
 
 if TYPE_CHECKING:
     from ..client import Client
 
-COLUMNS = {
-    **{"session_id": "str", "message_id": "str", "check": "str", "passed": "boolean", "score": "Float64"},
-    **{"reason": "str", "judge": "str"},
-}
+COLUMNS = {"session_id": "str", "message_id": "str", "check": "str", "passed": "boolean", "score": "Float64"}
+COLUMNS |= {"reason": "str", "judge": "str"}
 SESSION_COLUMNS = {
     **{name: kind for name, kind in COLUMNS.items() if name != "message_id"}, "turns": "int64", "turns_read": "int64",
 }  # fmt: skip
@@ -162,10 +160,8 @@ def score(
         raise ValueError("by= says which values keep their shares in a sample: pass sample= too.")
     table = everything = _turns(data)
     if sample is not None:
-        # Of a session, its last reply stands for it.
-        drawn = _sample(
-            _last(table) if unit == "session" else table, whole_number(sample, "sample of score", low=1), by, seed
-        )
+        size, ends = whole_number(sample, "sample of score", low=1), _last(table) if unit == "session" else table
+        drawn = _sample(ends, size, by, seed)  # of a session, its last reply stands for it
         table = table[table["session_id"].isin(drawn["session_id"])] if unit == "session" else drawn
         table.attrs = everything.attrs
     known = price_table(prices)
@@ -180,10 +176,8 @@ def score(
         talks = list(_talks(table, replies, known_steps))
         replies = [talk.reply for talk in talks]
     services = Services(embed=endpoint())
-    grades = [
-        {name: grade_check(each, reply, services) for name, each in by_name.items() if reply and each.is_local}
-        for reply in replies
-    ]
+    local = [(name, each) for name, each in by_name.items() if each.is_local]
+    grades = [{name: grade_check(each, reply, services) for name, each in local if reply} for reply in replies]
     if judged and any(replies):
         if client is None:
             raise ValueError("A rubric asks an agent: pass client=, as in ab.score(history, checks, client=client).")
@@ -193,12 +187,33 @@ def score(
         names = [agent for each in judged.values() for agent in each.judges]
         where = ref(workspace) if workspace is not None else find_workspace(client, names[0])
         memory, judges = _Record(record), Judges(client.asynchronous(), where, budget=Budget(limit, known))
-        loop.run(require_agents(client.asynchronous(), names, "name one in the rubric"), operation="score")
+        loop.run(require_agents(client.asynchronous(), names), operation="score")
         loop.run(require_embeddings(by_name.values()), operation="score")
-        loop.run(_judge(judges, judged, replies, grades, memory), operation="score")
+        cells = [
+            (each, reply, functools.partial(into.__setitem__, name))
+            for reply, into in zip(replies, grades, strict=True)
+            if reply is not None
+            for name, each in judged.items()
+        ]
+        loop.run(grade_all(judges, cells, memory.judgements, memory.keep), operation="score")
+    places: list[tuple[dict[str, Any], str]] = [
+        ({"session_id": session, "message_id": message}, f"There is no reply: the turn is {status}.")
+        for session, message, status in zip(table["session_id"], _ids(table), table["status"], strict=True)
+    ]
+    if unit == "session":
+        places = [
+            (
+                {
+                    "session_id": talk.session,
+                    "turns": talk.turns,
+                    "turns_read": 0 if talk.reply is None else len(readable(talk.reply.turns)),
+                },
+                "There is no reply in the session.",
+            )
+            for talk in talks
+        ]
     columns = SESSION_COLUMNS if unit == "session" else COLUMNS
-    rows = _session_rows(talks, by_name, grades) if unit == "session" else _rows(table, by_name, replies, grades)
-    frame = typed(pd.DataFrame(list(rows), columns=list(columns)), columns)
+    frame = typed(pd.DataFrame(list(_rows(places, by_name, grades)), columns=list(columns)), columns)
     return with_provenance(
         frame, table, "score", unit=unit, checks={name: str(each) for name, each in by_name.items()},
         **({} if sample is None else {"sample": len(table), "seed": seed}),
@@ -362,19 +377,6 @@ def _talks(
         yield _Talk(session, len(turns_), whole)
 
 
-def _session_rows(
-    talks: Sequence[_Talk], checks: Mapping[str, Check], grades: Sequence[Mapping[str, Grade]]
-) -> Iterator[dict[str, Any]]:
-    for talk, found in zip(talks, grades, strict=True):
-        for name in checks:
-            grade = found.get(name, Grade(None, reason="There is no reply in the session."))
-            yield {
-                "session_id": talk.session, "check": name, "passed": grade.passed, "score": grade.score,
-                "reason": grade.reason if grade.error is None else grade.error, "judge": grade.judge,
-                "turns": talk.turns, "turns_read": 0 if talk.reply is None else len(readable(talk.reply.turns)),
-            }  # fmt: skip
-
-
 def _before(table: pd.DataFrame) -> dict[tuple[str, int], list[Reply]]:
     """The turns before each turn, by session and turn."""
     texts = table[["session_id", "turn", "prompt", "reply"]].astype(object).where(table.notna(), None)
@@ -406,25 +408,6 @@ def _replies(
         )  # fmt: skip
 
 
-async def _judge(
-    judges: Judges,
-    checks: Mapping[str, Check],
-    replies: Sequence[Reply | None],
-    grades: Sequence[dict[str, Grade]],
-    record: _Record,
-) -> None:
-    """Add the grades of those checks that ask a judge."""
-
-    async def grade(name: str, reply: Reply, into: dict[str, Grade]) -> None:
-        into[name] = await grader.grade(checks[name], reply)
-
-    async with Grader(judges, known=record.judgements, keep=record.keep) as grader, asyncio.TaskGroup() as group:
-        for reply, into in zip(replies, grades, strict=True):
-            if reply is not None:
-                for name in checks:
-                    group.create_task(grade(name, reply, into))
-
-
 class _Record:
     """What judges said, in a file that grows by a line each; in memory without one."""
 
@@ -450,18 +433,12 @@ class _Record:
 
 
 def _rows(
-    table: pd.DataFrame,
-    checks: Mapping[str, Check],
-    replies: Sequence[Reply | None],
-    grades: Sequence[Mapping[str, Grade]],
+    places: Iterable[tuple[dict[str, Any], str]], checks: Iterable[str], grades: Iterable[Mapping[str, Grade]]
 ) -> Iterator[dict[str, Any]]:
-    turns_ = zip(table["session_id"], _ids(table), table["status"], replies, grades, strict=True)
-    for session, message, status, reply, found in turns_:
+    """A row per place and check; without a grade, what stands beside the place."""
+    for (place, missing), found in zip(places, grades, strict=True):
         for name in checks:
-            grade = found.get(name, Grade(None, reason=f"There is no reply: the turn is {status}."))
+            grade = found.get(name, Grade(None, reason=missing))
             reason = grade.reason if grade.error is None else grade.error
-            yield {
-                "session_id": session, "message_id": message, "check": name,
-                "passed": None if reply is None else grade.passed, "score": grade.score,
-                "reason": reason, "judge": grade.judge,
-            }  # fmt: skip
+            values = {"passed": grade.passed, "score": grade.score, "reason": reason, "judge": grade.judge}
+            yield {**place, "check": name, **values}

@@ -148,14 +148,14 @@ class Source:
         return ConfigError(f"{', '.join(filter(None, where))}: {message}")
 
     @contextlib.contextmanager
-    def locating(self) -> Iterator[None]:
+    def locating(self, where: str = "") -> Iterator[None]:
         """Give a ValueError or TypeError of the block the place of the part."""
         try:
             yield
         except ConfigError:
             raise
         except (ValueError, TypeError) as error:
-            raise self.error(str(error)) from error
+            raise self.error(f"{where}{error}") from error
 
     # What is expected
 
@@ -217,10 +217,6 @@ class Source:
         return [self[number] for number in range(len(self.value or ()))]
 
 
-class OutsideFolder(ValueError):
-    """A reference to a file that must not be read."""
-
-
 def referenced_file(folder: Path, name: str) -> Path:
     """The file that a reference names; nothing outside the folder is touched.
 
@@ -231,22 +227,16 @@ def referenced_file(folder: Path, name: str) -> Path:
     ValueError
         If it leads elsewhere, or there is no such file.
     """
-    path, within = Path(folder, name), folder.resolve()
-    outside = OutsideFolder(
-        f"{clip(name, 200)!r} leads outside {folder.absolute()}, the folder of the file: copy it there."
-    )
-    try:
+    path, leads_outside = Path(folder, name), False
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # not a name, or a loop of links
         # The name first: on Windows, to look where it leads may ask another machine.
-        if not Path(os.path.normpath(path.absolute())).is_relative_to(os.path.normpath(folder.absolute())):
-            raise outside
-        if not path.resolve().is_relative_to(within):
-            raise outside
-        if path.is_file():
+        leads_outside = not Path(os.path.normpath(path.absolute())).is_relative_to(os.path.normpath(folder.absolute()))
+        leads_outside = leads_outside or not path.resolve().is_relative_to(folder.resolve())
+        if not leads_outside and path.is_file():
             return path
-    except OutsideFolder:
-        raise
-    except (OSError, ValueError, RuntimeError):  # not a name, or a loop of links
-        pass
+    if leads_outside:
+        name = clip(name, 200)
+        raise ValueError(f"{name!r} leads outside {folder.absolute()}, the folder of the file: copy it there.")
     raise ValueError(f"there is no file {quoted(name)} in {folder.absolute()}.")
 
 
@@ -296,16 +286,12 @@ def parse_source(text: str, path: str | Path) -> Source:
             loader.dispose()
     except ConfigError:
         raise
-    except yaml.MarkedYAMLError as error:
-        if is_json:
-            return Source(path, value)  # without lines
-        mark = error.problem_mark
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{path}{where}: not valid YAML: {error.problem}.") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         if is_json:
-            return Source(path, value)
-        raise ConfigError(f"{path}: not valid YAML: {_reason(error)}.") from error
+            return Source(path, value)  # without lines
+        mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"{path}{where}: not valid YAML: {problem or _reason(error)}.") from error
     return Source(path, value, node)
 
 
@@ -376,9 +362,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path}: the file cannot be read ({_reason(error)}). Check its path and encoding."
-        ) from error
+        raise ConfigError(f"{path}: the file cannot be read ({_reason(error)}). Check path and encoding.") from error
 
 
 def quoted(value: Any) -> str:

@@ -166,17 +166,15 @@ def _rates(answered: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
 def _rate_bars(alt: Any, rates: pd.DataFrame, y: Any, colour: Any) -> Any:
     from ..frames.plot import style
 
-    x = alt.X(
-        "share:Q", title="passed", axis=alt.Axis(format="%", grid=True, tickCount=3), scale=alt.Scale(domain=[0, 1])
-    )
+    axis = alt.Axis(format="%", grid=True, tickCount=3)
+    x = alt.X("share:Q", title="passed", axis=axis, scale=alt.Scale(domain=[0, 1]))
     base = alt.Chart(style.data_of(rates)).encode(y=y)
     bars = base.mark_bar(height={"band": 0.66}, cornerRadiusEnd=2).encode(x=x, color=colour)
     # The count is next to its bar: inside it would be illegible on some colours.
     text = base.mark_text(align="left", dx=5).encode(x=x, text="count:N")
     panel = (bars + text).properties(width=190, height=alt.Step(22))
-    header = alt.Header(
-        labelOrient="top", labelAnchor="start", labelColor=style.INK, labelFontWeight="bold", labelPadding=4
-    )
+    look = {"labelOrient": "top", "labelAnchor": "start", "labelFontWeight": "bold", "labelPadding": 4}
+    header = alt.Header(labelColor=style.INK, **look)
     row = alt.Row("check:N", title=None, sort=list(dict.fromkeys(rates["check"])), header=header)
     return panel.facet(row=row, spacing=14)
 
@@ -198,9 +196,8 @@ def _text_alternative(summary: pd.DataFrame, checks: Sequence[str]) -> str:
         text = f"{row['variant']}: {row['answered']} of {row['n']} answered"
         if row["answered"]:
             text += f", median {row['p50_s']:.3g} s"
-        text += "".join(
-            f", {check} {row[f'{check}_passed']} of {row[f'{check}_n']}" for check in checks if row[f"{check}_n"]
-        )
+        known = [check for check in checks if row[f"{check}_n"]]
+        text += "".join(f", {check} {row[f'{check}_passed']} of {row[f'{check}_n']}" for check in known)
         sentences.append(text)
     return "Prompt lab. " + "; ".join(sentences) + "."
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .._text import clip, safe_repr
 from ..client import is_uuid
 from .experiment import Answer, Experiment
 from .inputs import Input, numbered
-from .lab import Lab
 from .platform import read_versions
-from .run import Options, Plan
-from .variant import Variant, changed
+from .run import Lab, Options, Plan
+from .variant import Variant
 
 ROLE = "You improve the system prompts of AI agents."
 # What a proposer is told; the demo's own proposer knows the request by the first line.
@@ -96,7 +95,7 @@ def read_proposal(reply: str | None) -> tuple[str, str] | None:
 
 async def ask_proposer(lab: Lab, model: str, message: str, options: Options) -> Answer:
     """Ask an agent of the platform, by its name or id, or one of its models."""
-    work = Lab(lab.client, lab.agent, lab.workspace, lab._follow)
+    work = Lab(lab.client, lab.agent, lab.workspace, lab.follow)
     work.is_recorded = False
     is_agent = "~" in model or is_uuid(model)
     proposer = Variant(_PROPOSER, agent=model) if is_agent else Variant(_PROPOSER, ROLE, model=model)
@@ -147,7 +146,7 @@ async def suggest(lab: Lab, variant: str | Variant, model: str, n: int, options:
             continue
         name = next(each for each in numbered(f"{chosen.name} suggested", "{} {}") if each not in taken)
         taken.add(name)
-        new = changed(chosen, name=name, system_prompt=proposal[0])
+        new = replace(chosen, name=name, system_prompt=proposal[0])
         found.append(Suggestion(new, proposal[1], diff_of(prompt, proposal[0])))
     if not found:
         raise ValueError(f"{model} proposed nothing new: its reply has no other prompt between two lines with ```.")

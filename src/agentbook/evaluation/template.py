@@ -72,11 +72,6 @@ def require(name: str, row: Mapping[str, Any], location: str) -> None:
         )
 
 
-def is_template(text: str) -> bool:
-    """Whether `fill` might change a text."""
-    return _NAME_OR_RAW.search(text) is not None
-
-
 def protected(text: str) -> str:
     """The template that `fill` makes this text of.
 
@@ -85,7 +80,7 @@ def protected(text: str) -> str:
     >>> fill(protected("{{this}}"), {})
     '{{this}}'
     """
-    return _NAME_OR_RAW.sub(lambda match: f"{{% raw %}}{match[0]}{{% endraw %}}", text) if is_template(text) else text
+    return _NAME_OR_RAW.sub(lambda match: f"{{% raw %}}{match[0]}{{% endraw %}}", text)
 
 
 def _value(name: str, row: Mapping[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ ROLES = ("user", "assistant")
 SETTINGS = ("system_prompt", "description", "tools", "platform_tools", "mode", *PARAMETERS)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Variant:
     """A configuration to try out.
 
@@ -49,8 +49,6 @@ class Variant:
     messages : tuple of dict or None
         Examples for the agent, each ``{"role": "user" or "assistant", "content": str}``
         and in turns. The platform takes none, so they are sent with the system prompt.
-    prompt : str, optional
-        Short for `system_prompt`.
 
     Raises
     ------
@@ -71,56 +69,25 @@ class Variant:
     Variant('brief', system_prompt='Answer in one sentence.')
     >>> Variant("now").configures
     False
-    >>> Variant("cold", prompt="Be brief.", model="llama3.2", temperature=0).settings
+    >>> Variant("cold", "Be brief.", model="llama3.2", temperature=0).settings
     {'system_prompt': 'Be brief.', 'model': 'llama3.2', 'temperature': 0}
     """
 
     name: str
-    system_prompt: str | None
-    description: str | None
-    tools: Sequence[Mapping[str, Any]] | None
-    platform_tools: Sequence[str] | None
-    mode: str | None
-    version: str | None
-    agent: str | None
-    model: str | None
-    temperature: float | None
-    max_tokens: int | None
-    top_p: float | None
-    messages: Sequence[Mapping[str, str]] | None
+    system_prompt: str | None = None
+    description: str | None = None
+    tools: Iterable[Mapping[str, Any]] | None = None
+    platform_tools: Iterable[str] | None = None
+    mode: str | None = None
+    version: str | None = None
+    agent: Any = None
+    model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    messages: Iterable[Mapping[str, str]] | None = None
 
-    # Written out because of `prompt`, which is not a separate attribute.
-    def __init__(
-        self,
-        name: str,
-        system_prompt: str | None = None,
-        description: str | None = None,
-        tools: Iterable[Mapping[str, Any]] | None = None,
-        platform_tools: Iterable[str] | None = None,
-        mode: str | None = None,
-        version: str | None = None,
-        agent: Any = None,
-        model: str | None = None,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        top_p: float | None = None,
-        messages: Iterable[Mapping[str, str]] | None = None,
-        *,
-        prompt: str | None = None,
-    ) -> None:
-        if None not in (prompt, system_prompt):
-            raise ValueError(
-                f"The system prompt of variant {name!r} is passed twice: prompt= is short for system_prompt=."
-            )
-        values = (
-            name, prompt if system_prompt is None else system_prompt, description, tools, platform_tools, mode, version,
-            agent, model, temperature, max_tokens, top_p, messages,
-        )  # fmt: skip
-        for attribute, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, attribute.name, value)
-        self._check()
-
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ValueError("A variant needs a name: tables and charts use it as the label.")
         owner = f"of variant {self.name!r}"
@@ -143,11 +110,6 @@ class Variant:
             object.__setattr__(self, "messages", _messages(self.messages, owner))
             if self.system_prompt is None:
                 raise ValueError(f"The messages {owner} are sent with a system prompt, and it has none: write one.")
-
-    @property
-    def prompt(self) -> str | None:
-        """The system prompt."""
-        return self.system_prompt
 
     @property
     def instructions(self) -> str | None:
@@ -188,7 +150,7 @@ class Variant:
 
         Examples
         --------
-        >>> Variant("a", "You know {{topic}}.").filled({"topic": "tides"}).prompt
+        >>> Variant("a", "You know {{topic}}.").filled({"topic": "tides"}).system_prompt
         'You know tides.'
         """
         owner = f"of variant {self.name!r}"
@@ -287,20 +249,7 @@ def same_settings(old: Variant, new: Variant) -> bool:
     >>> same_settings(Variant("a", "Be kind."), Variant("b", "Be kind.", version="2"))
     True
     """
-    return changed(old, name=new.name, version=new.version) == new
-
-
-def changed(variant: Variant, **changes: Any) -> Variant:
-    """The variant with other values of some attributes.
-
-    Examples
-    --------
-    >>> changed(Variant("a", "Be kind.", model="small"), prompt="Be brief.")
-    Variant('a', system_prompt='Be brief.', model='small')
-    """
-    if changes.get("prompt") is not None:
-        changes.setdefault("system_prompt", None)
-    return replace(variant, **{"prompt": None, **changes})
+    return replace(old, name=new.name, version=new.version) == new
 
 
 # Configurations as text, as people type them

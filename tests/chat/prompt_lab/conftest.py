@@ -10,32 +10,12 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.view import LabView
 
 from .form import until, words
-from .lab_platform import LabPlatform, make_lab
+from .lab_platform import _no_pauses, _own_runs, lab, platform  # noqa: F401
 
 
 @pytest.fixture
-def platform() -> LabPlatform:
-    return LabPlatform()
-
-
-@pytest.fixture
-def lab(platform: LabPlatform) -> PromptLab:
-    return make_lab(platform)
-
-
-@pytest.fixture(autouse=True)
-def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    monkeypatch.setenv("AGENTBOOK_RUNS", str(tmp_path_factory.mktemp("runs")))
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (0.0,))
-
-
-@pytest.fixture
-def view(lab: PromptLab) -> Iterator[LabView]:
-    view = LabView(lab._lab)
+def view(lab: PromptLab) -> Iterator[LabView]:  # noqa: F811
+    view = LabView(lab)
     until(lambda: "(current)" in words(view.variants.versions.history))
     yield view
     view.close()

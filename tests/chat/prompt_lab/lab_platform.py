@@ -8,9 +8,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from agentbook.api.errors import Conflict, NotFound, RateLimited
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation.file import lab_data, replies_data
 from support.fake_platform.in_process import InProcessPlatform
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
@@ -260,3 +263,28 @@ def not_ready(times: int) -> list[BaseException]:
 def make_lab(platform: LabPlatform | None = None, agent: Any = "acme~writer") -> PromptLab:
     platform = platform or LabPlatform()
     return PromptLab(platform, agent=agent, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def platform() -> LabPlatform:
+    return LabPlatform()
+
+
+@pytest.fixture
+def lab(platform: LabPlatform) -> PromptLab:
+    return make_lab(platform)
+
+
+@pytest.fixture(autouse=True)
+def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("AGENTBOOK_RUNS", str(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (0.0,))
+
+
+def content(lab: PromptLab) -> dict[str, object]:
+    """All that a lab holds, to compare it with another one."""
+    return {**lab_data(lab._lab, place=lab._lab.place), "replies": replies_data(lab._lab)}

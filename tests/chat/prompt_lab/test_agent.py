@@ -14,7 +14,7 @@ def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> 
     platform.reply = lambda settings, text: (
         '{"reason": "It greets.", "pass": true}' if "You judge" in settings.get("system_prompt", "") else "Hello."
     )
-    view = LabView(lab._lab)
+    view = LabView(lab)
     try:
         until(lambda: "acme~writer" in view.run.judge.fields["name"].options)
         add(view, "kind", "Be kind.")

@@ -23,18 +23,6 @@ from .form import add, fill, hidden, run, until, words
 from .lab_platform import LabPlatform, make_lab
 
 
-def test_save_writes_the_lab(tmp_path: Path, platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
-    add(view, "kind", "Be kind.")
-    run(view, "one", "1 of 1 answered")
-    view.results.path.value = str(tmp_path / "lab.json")
-    view.results.save.click()
-    until(lambda: "Saved to" in words(view.form.status["file"]))
-    assert PromptLab.load(tmp_path / "lab.json", platform) == lab  # type: ignore[arg-type]
-    view.results.path.value = str(tmp_path / "lab.html")
-    view.results.save.click()
-    until(lambda: "ab-failed" in view.form.status["file"].value)
-
-
 def test_what_a_run_broke_stands_first(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     platform.reply = lambda settings, text: f"{text}: {'yes' if text in settings.get('system_prompt', '') else 'no'}"
     add(view, "kind", "one two")
@@ -70,10 +58,13 @@ def test_a_file_is_saved_and_loaded(name: str, tmp_path: Path, lab: PromptLab, v
     assert (lab.variants["kind"].system_prompt, lab.inputs) == (before[0]["kind"].system_prompt, ["one", "two"])
     assert len(lab.checks) == 1
     assert len(lab._lab.answers) == (2 if name.endswith("json") else 0)
+    view.results.path.value = str(tmp_path / "lab.html")
+    view.results.save.click()
+    until(lambda: "ab-failed" in view.form.status["file"].value)
     view.results.path.value = str(tmp_path / "nothing.yaml")
     view.results.load.click()
     view.results.loading.confirm.click()
-    until(lambda: "ab-failed" in view.form.status["file"].value)
+    until(lambda: "nothing.yaml" in words(view.form.status["file"]))
     assert list(lab.variants) == ["kind"]
 
 
@@ -162,7 +153,7 @@ def rated(monkeypatch: pytest.MonkeyPatch, lab: PromptLab) -> Iterator[tuple[Lab
     for text in ("one", "two"):
         answer = Answer("kind", text, status="answered", reply="Hello.", verdicts={"polite": Grade(True)})
         lab._lab.record(answer)
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: "data:image" in view.results.image.value and "(current)" in words(view.variants.versions.history))
     view.flush()
     yield view, charts, static

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from datetime import UTC, datetime
@@ -81,12 +82,7 @@ def test_stop_keeps_replies_and_run_continues(platform: LabPlatform, lab: Prompt
     view.run.inputs.value = "quick\nslow"
     view.run.run.click()
     until(lambda: "quick reply" in replies(view))
-    assert (
-        hidden(view.run.stop),
-        hidden(view.run.bar),
-        view.run.run.disabled,
-        view.variants.apply.disabled,
-    ) == (
+    assert (hidden(view.run.stop), hidden(view.run.bar), view.run.run.disabled, view.variants.apply.disabled) == (
         False,
         False,
         True,
@@ -138,7 +134,7 @@ def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: 
 def test_a_run_in_code_returns_when_its_chart_is_drawn(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], progress=False)
-    view = LabView(lab._lab)
+    view = LabView(lab)
     try:
         lab.add_variant("brief", "Be brief.")
         lab.run(["one"], progress=False)
@@ -247,3 +243,45 @@ def test_checks_are_applied_as_they_are_typed_and_a_wrong_line_is_named(lab: Pro
     assert len(lab.checks) == 5
     view.run.checks.value = "kind"
     until(lambda: len(lab.checks) == 1 and view.run.wrong.value == "")
+
+
+def test_the_form_saves_and_loads_repeats_and_odd_inputs(
+    platform: LabPlatform, lab: PromptLab, view: LabView, tmp_path: Path
+) -> None:
+    add(view, "v", "Be brief.")
+    view.run.repeats.value = 3
+    view.results.path.value = str(tmp_path / "saved.yaml")
+    view.results.save.click()
+    until(lambda: "saved.yaml" in words(view.form.status["file"]))
+    saved = PromptLab.load(tmp_path / "saved.yaml", platform)  # type: ignore[arg-type]
+    assert saved._lab.repeats == 3
+    odd = ["- {{ unknown }}", "1. a\r\nb", "a\u2028b⏎"]
+    inputs = ["- {% raw %}{{ unknown }}{% endraw %}", *odd[1:]]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps({"variants": {"v": {"system_prompt": "x"}}, "inputs": inputs}))
+    platform.calls.clear()
+    view.results.path.value = str(path)
+    view.results.load.click()
+    until(lambda: not hidden(view.results.loading.widget))
+    view.results.loading.confirm.click()
+    until(lambda: "Loaded" in words(view.form.status["file"]) and view.run.repeats.value == 1)
+    view.run.run.click()
+    until(lambda: "3 of 3 answered" in words(view.form.status["run"]))
+    assert set(platform.questions()) == set(odd)
+
+
+def test_a_line_in_the_form_may_leave_the_judge_to_the_lab(lab: PromptLab, view: LabView) -> None:
+    lab.judge.agent = "acme~judge"
+    view.run.checks.value = "judge: It says Hello."
+    until(lambda: len(lab.checks) == 1)
+    assert lab.checks["judged: It says Hello."].judges == ("acme~judge",)
+
+
+def test_a_form_that_edits_a_prompt_with_examples_keeps_them_once(lab: PromptLab, view: LabView) -> None:
+    examples = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    lab.add_variant("v", "Be brief.", messages=examples)
+    view.variants._edit("v")
+    view.variants.fields["system_prompt"].value += " Now."
+    view.variants._save_edited()
+    assert str(lab.variants["v"].instructions).count("<user>\nHi\n</user>") == 1
+    assert str(lab.variants["v"].instructions).endswith("Now.")

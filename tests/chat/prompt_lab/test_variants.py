@@ -62,7 +62,7 @@ def test_variants_without_a_prompt_and_settings_are_compared(lab: PromptLab, vie
 
 def test_the_comparison_follows_the_current_version_until_a_person_chooses(lab: PromptLab) -> None:
     lab.add_variant("kind", "original, and kind")
-    view = LabView(lab._lab)  # drawn before the versions are read
+    view = LabView(lab)  # drawn before the versions are read
     until(
         lambda: (
             (view.variants.versions.old.value, view.variants.versions.start.value) == ("version 1.0.0", "version 1.0.0")
@@ -84,7 +84,7 @@ def test_versions_with_one_number_are_all_offered_and_a_published_one_is_marked(
     for prompt, day, published_at in (("second", 2, "2026-10-01T00:00:00Z"), ("third", 1, None)):
         facts = {"created_at": f"2026-10-0{day}T00:00:00Z", "published_at": published_at}
         versions.append(platform.version(version_number="1.0.0", system_prompt=prompt, **facts))
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: len(view.variants.versions.start.widget.options) == 3)
     assert "1.0.0 (current)" in words(view.variants.versions.history)
     assert words(view.variants.versions.history).count("(published)") == 1
@@ -177,7 +177,7 @@ def test_what_cannot_be_typed_survives_editing(lab: PromptLab, view: LabView) ->
 
 def test_a_variant_has_a_model_and_parameters(platform: LabPlatform, lab: PromptLab) -> None:
     platform.models, platform.offered = ("small", "large"), ("model", "temperature", "max_tokens", "top_p")
-    view = LabView(lab._lab)
+    view = LabView(lab)
     try:
         until(lambda: view.variants.fields["model"].options == ("small", "large"))
         until(lambda: typed(view) == "original")
@@ -197,7 +197,7 @@ def test_a_new_agent_gets_its_first_prompt_in_the_form(platform: LabPlatform) ->
     agent = platform.records[platform.add_agent("acme~new")]
     lab = make_lab(platform, agent)
     lab.workspace = {"id": "0199a0b2-0000-7000-8000-00000000000a", "full_name": "acme~lab"}
-    view = LabView(lab._lab)
+    view = LabView(lab)
     try:
         until(lambda: "acme~new in acme~lab" in words(view.head))
         until(lambda: "acme~new has no version yet" in words(view.form.status["form"]))
@@ -235,7 +235,7 @@ def test_a_prompt_is_saved_and_run_from_its_text_again_and_again(
     view.variants.run.click()
     until(lambda: len(platform.questions()) == 2 and not view.form.busy)
     assert list(lab.variants) == ["kind"]
-    assert [revision.variant.prompt for revision in lab.revisions("kind")] == ["Be kind."]
+    assert [revision.variant.system_prompt for revision in lab.revisions("kind")] == ["Be kind."]
     fill(view, system_prompt=" ", tools="nonsense")
     view.variants.run.click()
     until(lambda: "ab-failed" in view.form.status["form"].value)

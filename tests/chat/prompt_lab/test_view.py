@@ -18,15 +18,7 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> [go](javascript
 
 
 def test_the_form_starts_with_the_current_version(view: LabView) -> None:
-    assert (
-        typed(view),
-        typed(view, "description"),
-        typed(view, "mode"),
-    ) == (
-        "original",
-        "writes",
-        "one-shot",
-    )
+    assert (typed(view), typed(view, "description"), typed(view, "mode")) == ("original", "writes", "one-shot")
     assert "version 1.0.0" in words(view.form.status["form"])
     assert "no difference" in words(view.variants.versions.difference)
     assert "acme~writer in acme~lab" in words(view.head)
@@ -56,7 +48,7 @@ def test_the_form_shows_what_code_does(platform: LabPlatform, lab: PromptLab) ->
     lab.add_variant("now")
     lab.add_variant("kind", "Be kind.", agent="acme~writer")
     lab.run(["one\ntwo"], checks={"mine": lambda reply: True, "kind": "kind"}, progress=False)
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: "1 of 1" in words(view.results.summary) and "data:image" in view.results.image.value)
     assert view.run.inputs.value == "one⏎two"
     assert view.run.checks.value == 'function: mine\n"kind": kind'
@@ -80,15 +72,11 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant(HOSTILE, HOSTILE)
     lab.run([HOSTILE, "fail"], checks={HOSTILE: "x"}, progress=False)
     lab.run(retry_failed=True, checks={HOSTILE: lambda reply: True}, progress=False)
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: "(current)" in words(view.variants.versions.history) and "data:image" in view.results.image.value)
     drawn = [
         each.value
-        for each in (
-            view.variants.versions.history,
-            view.variants.versions.difference,
-            view.results.summary,
-        )
+        for each in (view.variants.versions.history, view.variants.versions.difference, view.results.summary)
         if isinstance(getattr(each, "value", None), str)
     ]
     rows = ResultRows(lab._lab, "seed")
@@ -109,7 +97,7 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
 
 def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatform) -> None:
     lab = PromptLab(platform, agent="acme~nobody", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: "Agent 'acme~nobody' was not found" in words(view.form.status["form"]))
     until(lambda: "could not be read" in words(view.variants.versions.history))
     view.close()
@@ -118,7 +106,7 @@ def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatf
 def test_a_lab_without_an_agent_says_how_to_get_one(platform: LabPlatform) -> None:
     platform.models = ("small", "large")
     lab = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab._lab)
+    view = LabView(lab)
     assert view.variants.apply.disabled
     assert "no agent yet in acme~lab" in words(view.head)
     until(lambda: "client.agents.create(name" in words(view.form.status["form"]))
@@ -175,7 +163,7 @@ def test_the_prompt_lab_says_it_beside_its_variants(platform: LabPlatform) -> No
     platform.missing_workspaces = ("acme~lab",)
     lab = PromptLab(platform, "acme~writre", "acme~lab", follow=platform.follow)  # type: ignore[arg-type]
     lab.add_variant("other", agent="acme~redaer", system_prompt="Be kind.")
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: "Did you mean 'acme~writer'?" in words(view.form.status["form"]))
     assert "Agent 'acme~redaer' was not found" in words(view.form.status["form"])
     assert "Workspace 'acme~lab' was not found" in words(view.form.status["form"])
@@ -186,6 +174,6 @@ def test_the_prompt_lab_says_that_its_agent_is_archived(platform: LabPlatform) -
     agent_id = platform.find("acme~writer")
     platform.records[agent_id] = Record(platform.records[agent_id], is_archived=True)
     lab = PromptLab(platform, "acme~writer", "acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: "Agent 'acme~writer' is archived" in words(view.form.status["form"]))
     view.close()

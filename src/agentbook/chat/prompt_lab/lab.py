@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ...api.calls import ref
-from ...client import name_of
 from ...evaluation.asking import Follow
-from ...evaluation.lab import Lab
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,
@@ -21,6 +18,7 @@ from ...evaluation.platform import (
     publish_version,
     read_versions,
 )
+from ...evaluation.run import Lab
 from ...evaluation.variant import Variant
 
 if TYPE_CHECKING:
@@ -45,15 +43,9 @@ class AgentLab(Lab):
         self.drafts = False
         self._replaced: tuple[str, Version, Version] | None = None  # by the last apply: agent, before, after
 
-    @property
-    def agent(self) -> str | None:
-        """Id or name of the agent to configure."""
-        return self._agent
-
-    @agent.setter
-    def agent(self, agent: Any) -> None:
-        self._agent = None if agent is None else ref(agent)
-        self._agent_name = name_of(agent)
+    def use_agent(self, agent: Any) -> None:
+        """Configure this agent from now on; a name, an id or a record."""
+        super().use_agent(agent)
         self.configurator = None
 
     @property
@@ -107,10 +99,8 @@ class AgentLab(Lab):
             if not even_if_open and not configurator.is_current(variant):
                 said, is_open = await asyncio.to_thread(self.copy().decision, unfilled)
                 if is_open:
-                    raise ValueError(
-                        f"{said} So nothing shows that “{variant.name}” is better, and it was not applied: add inputs "
-                        "and run them, or pass even_if_open=True."
-                    )
+                    what = f"nothing shows that “{variant.name}” is better, and it was not applied"
+                    raise ValueError(f"{said} So {what}: add inputs and run them, or pass even_if_open=True.")
             before = configurator.current
             version = await configurator.apply(variant, notify)
             if before is not version:
@@ -125,19 +115,16 @@ class AgentLab(Lab):
     async def aundo_apply(self, *, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None) -> Version:
         """As `undo_apply`, awaited; `notify` receives what it waits for, in words."""
         if self._replaced is None or not self.can_undo:
-            raise ValueError(
-                "There is nothing to undo: nothing was applied here, or the replaced configuration is unknown."
-            )
+            raise ValueError("There is nothing to undo: nothing was applied here, or what it replaced is unknown.")
         agent, before, after = self._replaced
         async with self._exclusive():
             configurator = await AgentConfigurator.open(self.client, agent, ready_timeout_s)
             current = configurator.current
             if current is None or not configurator.has_settings_of(after):  # a run may have committed it again
                 now = "no version" if current is None else f"version {current.label}"
-                raise ValueError(
-                    f"{configurator.name} runs on {now}, not on {after.label}, which was applied here: "
-                    "someone has changed it since. Apply the version that you want from the form."
-                )
+                there = f"{configurator.name} runs on {now}, not on {after.label}, which was applied here"
+                how = "Apply the version that you want from the form"
+                raise ValueError(f"{there}: someone has changed it since. {how}.")
             version = await configurator.restore_version(before, notify=notify)
             self._replaced = None
             return version
@@ -205,6 +192,5 @@ class AgentLab(Lab):
         if found:
             return found[0]
         numbers = ", ".join(version.label for version in versions) or "none"
-        raise ValueError(
-            f"There is no {source!r}: variants are {', '.join(self.variants) or 'none'}; versions are {numbers}."
-        )
+        names = ", ".join(self.variants) or "none"
+        raise ValueError(f"There is no {source!r}: variants are {names}; versions are {numbers}.")

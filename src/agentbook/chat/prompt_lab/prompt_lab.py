@@ -15,14 +15,13 @@ import pandas as pd
 from ..._text import check_text, safe_repr, shows_call
 from ...api.calls import ref
 from ...evaluation import runs
-from ...evaluation.asking import TIMEOUT_S, Follow
+from ...evaluation.asking import CONCURRENCY, TIMEOUT_S, Follow
 from ...evaluation.calibration import Calibration, calibrate, calibration, is_in, labelled
-from ...evaluation.check import FUNCTION, Check, parse_check
-from ...evaluation.checks import whole_number
+from ...evaluation.check import FUNCTION, Check, parse_check, whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.experiment import Answer, Key, Revision
 from ...evaluation.inputs import Input, matches_inputs, named, read_conversation, read_turns, talk, to_frame
-from ...evaluation.judging import compare_pairs, estimate_preference, judge_missing
+from ...evaluation.judging import judge_missing
 from ...evaluation.optimize import Optimization, Search
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
@@ -33,7 +32,7 @@ from ...evaluation.platform import (
     model_names,
     read_versions,
 )
-from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
+from ...evaluation.run import Options, Plan, progress_bar
 from ...evaluation.suggest import Suggestion, suggest
 from ...evaluation.variant import Variant
 from ...events import loop
@@ -117,8 +116,7 @@ class PromptLab:
     +Answer as a bulleted list.
     >>> lab.rate(("list", "What is a session?", 1), thumb=False, note="too long")
     >>> lab.price({"*": (0.15, 0.60)})  # per million tokens
-    >>> lab.duplicate_variant("list", "short list").name
-    'short list'
+    >>> short = lab.add_variant("short list", system_prompt="Answer as a list.")
     >>> lab.edit_variant("short list", system_prompt="At most two points.").name
     'short list'
     >>> lab.revisions("short list")  # it has no replies yet
@@ -175,7 +173,7 @@ class PromptLab:
 
     @agent.setter
     def agent(self, agent: Any) -> None:
-        self._lab.agent = agent
+        self._lab.use_agent(agent)
 
     @property
     def workspace(self) -> str | None:
@@ -184,7 +182,7 @@ class PromptLab:
 
     @workspace.setter
     def workspace(self, workspace: Any) -> None:
-        self._lab.workspace = workspace
+        self._lab.use_workspace(workspace)
 
     @property
     def variants(self) -> Mapping[str, Variant]:
@@ -208,7 +206,6 @@ class PromptLab:
         max_tokens: int | None = None,
         top_p: float | None = None,
         messages: Iterable[Mapping[str, str]] | None = None,
-        prompt: str | None = None,
     ) -> Variant:
         """Add a configuration to try out. Nothing is sent until a run or `apply`.
 
@@ -237,8 +234,6 @@ class PromptLab:
         messages : iterable of dict, optional
             Examples, ``{"role": "user", "content": str}`` and ``{"role": "assistant",
             "content": str}`` in turns, which are sent with the system prompt.
-        prompt : str, optional
-            Short for `system_prompt`.
 
         Returns
         -------
@@ -254,7 +249,7 @@ class PromptLab:
         if not isinstance(variant, Variant):
             variant = Variant(
                 variant, system_prompt, description, tools, platform_tools, mode, version, agent, model, temperature,
-                max_tokens, top_p, messages, prompt=prompt,
+                max_tokens, top_p, messages,
             )  # fmt: skip
         return self._lab.add_variant(variant)
 
@@ -284,26 +279,6 @@ class PromptLab:
             If a variant has no such attribute.
         """
         return self._lab.edit_variant(variant, **changes)
-
-    def duplicate_variant(self, variant: str | Variant, name: str | None = None) -> Variant:
-        """Add a copy of a variant, to change it. It has no replies yet.
-
-        Parameters
-        ----------
-        variant : str or Variant
-        name : str, optional
-            Of the copy. Default: the name followed by "copy".
-
-        Returns
-        -------
-        Variant
-
-        Raises
-        ------
-        ValueError
-            If there is no such variant, or `name` is the name of another one.
-        """
-        return self._lab.duplicate_variant(variant, name)
 
     def remove_variant(self, name: str) -> None:
         """Remove a variant, its results and its earlier revisions.
@@ -374,10 +349,8 @@ class PromptLab:
             lists the columns.
         """
         names = [variants] if isinstance(variants, str | Variant) else variants
-        chosen = [
-            each if isinstance(each, Variant) else self._lab.variant(each)
-            for each in (self._lab.variants if names is None else names)
-        ]
+        given = self._lab.variants if names is None else names
+        chosen = [each if isinstance(each, Variant) else self._lab.variant(each) for each in given]
         sent = [
             (variant.name, each.text, variant.filled(each.row).instructions, each.message)
             for variant in chosen
@@ -416,6 +389,25 @@ class PromptLab:
         """
         return self._lab.check(checks)
 
+    def record(self, answer: Answer) -> None:
+        """Add a reply that was not asked here, such as one of another tool.
+
+        Parameters
+        ----------
+        answer : agentbook.evaluation.experiment.Answer
+            Its variant is one of the lab's. It replaces a reply to the same input.
+
+        Examples
+        --------
+        >>> from agentbook.evaluation.experiment import Answer
+        >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+        >>> lab.record(Answer("now", "What is a turn?", status="answered", reply="…"))
+        >>> lab.results["reply"].tolist()
+        ['…']
+        """
+        answer.judge(self._lab.all_checks.values())
+        self._lab.record(answer)
+
     def rate(self, key: Key, thumb: bool | None = None, note: str | None = None) -> None:
         """Label a reply as a person does, in place of an earlier label.
 
@@ -445,11 +437,8 @@ class PromptLab:
             The columns of `agentbook.read_labels`: a row per 👍 or 👎, of the question
             ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
         """
-        rated = [
-            (each, [(GOOD, each.thumb, BOOL), ("note", each.note, TEXT)])
-            for each in self._lab.answers
-            if each.session_id
-        ]
+        answers = [each for each in self._lab.answers if each.session_id]
+        rated = [(each, [(GOOD, each.thumb, BOOL), ("note", each.note, TEXT)]) for each in answers]
         given = {"rater": me(), "source": "person"}
         return labels_frame(
             {"session_id": each.session_id, "question": question, "value": value, "kind": kind, **given}
@@ -460,7 +449,7 @@ class PromptLab:
 
     @property
     def judge(self) -> LabJudge:
-        """Agents as judges: missing verdicts, calibration by labels, preferences."""
+        """Agents as judges: missing verdicts, and calibration by labels."""
         return LabJudge(self._lab)
 
     def grade(self, checks: Any = None) -> pd.DataFrame:
@@ -569,9 +558,8 @@ class PromptLab:
         """
         is_session = isinstance(conversation, str) or hasattr(conversation, "id")
         if is_session:
-            conversation = turns_of(
-                loop.run(self._lab.client.sessions.events(ref(conversation)).to_pandas()), texts=True
-            )
+            events = self._lab.client.sessions.events(ref(conversation))
+            conversation = turns_of(loop.run(events.to_pandas()), texts=True)
         is_list = isinstance(conversation, list | tuple) and all(isinstance(each, str) for each in conversation)
         return self._add(named([talk(conversation) if is_list else read_conversation(conversation, mask=mask)]))
 
@@ -761,17 +749,8 @@ class PromptLab:
         next run looks for late replies in the sessions of open questions before it asks
         them again.
         """
-        options = Options(
-            concurrency,
-            self._lab.repeats if repeats is None else repeats,
-            retry_failed,
-            restore,
-            timeout_s,
-            ready_timeout_s,
-            drafts,
-            max_cost,
-            prices,
-        )
+        number, times = self._lab.repeats if repeats is None else repeats, (timeout_s, ready_timeout_s)
+        options = Options(concurrency, number, retry_failed, restore, *times, drafts, max_cost, prices)
         plan = self._lab.plan(inputs, variants, checks, options, rows, mask=mask)
         with self._progress(plan, progress) as notify:
             loop.run(self._lab.ask(plan, notify))
@@ -1316,14 +1295,8 @@ class PromptLab:
         from .view import LabView  # here, so that a script needs no widgets
 
         if self._view is None or self._view.comm is None:  # closed
-            self._view = LabView(self._lab)
+            self._view = LabView(self)
         self._view.display()
-
-    def __eq__(self, other: object) -> bool:
-        return self._lab == other._lab if isinstance(other, PromptLab) else NotImplemented
-
-    # Labs are mutable: two that are equal now may differ later, so there is no hash.
-    __hash__ = None  # type: ignore[assignment]
 
     @safe_repr
     def __repr__(self) -> str:
@@ -1392,9 +1365,8 @@ class LabJudge:
             If there is no such check, or no reply has both a verdict and a label.
         """
         if check not in self._lab.all_checks:
-            raise ValueError(
-                f"There is no check {check!r}; there are: {', '.join(self._lab.all_checks) or 'none yet'}."
-            )
+            names = ", ".join(self._lab.all_checks) or "none yet"
+            raise ValueError(f"There is no check {check!r}; there are: {names}.")
         if labels is not None:
             answers = [each for each in self._lab.answers if check in each.verdicts]
             rows = [(each.session_id, None, check, each.verdicts[check].passed) for each in answers]
@@ -1404,59 +1376,10 @@ class LabJudge:
         if not pairs:
             judged = sum(getattr(each.verdicts.get(check), "passed", None) is not None for each in self._lab.answers)
             labels_given = sum(each.thumb is not None for each in self._lab.answers)
-            what = (
-                "label some replies in the form or with lab.rate"
-                if judged
-                else "run the lab; lab.results.check_error says why a judge decided nothing"
-            )
+            what = "label some replies in the form or with lab.rate"
+            what = what if judged else "run the lab; lab.results.check_error says why a judge decided nothing"
             raise ValueError(
                 f"No reply has both a verdict of {check!r} and a label "
                 f"(with a verdict: {judged}, with a label: {labels_given}): {what}."
             )
         return calibrate(pairs)
-
-    def prefer(self, criterion: str, agent: Any, variant: str, baseline: str | None = None) -> pd.DataFrame:
-        """Ask a judge which of two variants answers better, in both orders.
-
-        Parameters
-        ----------
-        criterion : str
-            "It is easier to follow."
-        agent : str or Record
-            The judge.
-        variant : str
-        baseline : str, optional
-            Default: the first variant.
-
-        Returns
-        -------
-        DataFrame
-            A row per input and repeat that both answered: ``preferred`` is 1 for the
-            variant, -1 for the baseline, and 0 for neither, or if the judge's
-            preference changed with the order. ``attrs["preference"]`` is the mean from
-            -1 to 1 with its 95 % interval and p, ``attrs["judge"]`` who judged, with
-            its version.
-
-        Raises
-        ------
-        ValueError
-            If there is no such variant, both are the same, or they have answered no
-            input in common.
-        """
-        first = next(iter(self._lab.variants), None) if baseline is None else self._lab.variant(baseline).name
-        other = self._lab.variant(variant).name
-        answers = {answer.key: answer for answer in self._lab.answers if answer.reply is not None}
-        pairs: list[tuple[Answer, Answer]] = [
-            (answers[str(first), *key[1:]], answer)
-            for key, answer in answers.items()
-            if key[0] == other and (str(first), *key[1:]) in answers
-        ]
-        if first == other:
-            raise ValueError(f"{other!r} is compared with itself: name another variant, or pass baseline=.")
-        if not pairs:
-            raise ValueError(f"{first!r} and {other!r} have answered no input in common: run the lab first.")
-        work = compare_pairs(self._lab.judges(), ref(agent), criterion, pairs)
-        frame = loop.run(work, operation="lab.judge.prefer")
-        if frame["preferred"].notna().any():
-            frame.attrs["preference"] = estimate_preference(frame)
-        return frame

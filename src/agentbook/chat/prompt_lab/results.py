@@ -129,9 +129,8 @@ class ResultsPart:
                 self.table.send(message)
         if asking:
             follows = "The summary follows when the run has ended."
-            self.summary.value = (
-                note(f"{follows} This is the earlier one:" if self._figures else follows) + self._figures
-            )
+            said = f"{follows} This is the earlier one:" if self._figures else follows
+            self.summary.value = note(said) + self._figures
         if not asking and self._stale and self._redrawing is None and self._wait is None:
             after_s = REDRAW_AFTER_S if self.image.value else 0.0
             self._wait = asyncio.get_running_loop().call_later(after_s, self._start_redrawing)
@@ -285,18 +284,16 @@ def summary_html(experiment: Experiment) -> str:
     body = ""
     for row in frame.to_dict("records"):
         values = [f"{row['answered']} of {row['n']}"]
-        values += [
-            f"{row[f'{name}_passed']} of {row[f'{name}_n']}{_undecided(experiment, row, name)}" for name in names
-        ]
+        passed = {name: f"{row[f'{name}_passed']} of {row[f'{name}_n']}" for name in names}
+        values += [f"{text}{_undecided(experiment, row, name)}" for name, text in passed.items()]
         values += [seconds(row[name]) if row[name] == row[name] else "–" for name in ("p50_s", "p95_s")]
         values += [costs.get(row["variant"], "–")] if costs else []
         cells = "".join(f'<td class="ab-figure">{escape(value)}</td>' for value in values)
         version = versions.get(row["variant"])
         mark = f' <span class="ab-lab-version">{escape(version)}</span>' if version else ""
         body += f'<tr><th scope="row">{escape(row["variant"])}{mark}</th>{cells}</tr>'
-    lines = (
-        describe(experiment.compare_variants(), next(iter(experiment.variants))) if len(experiment.variants) > 1 else []
-    )
+    first, *others = experiment.variants
+    lines = describe(experiment.compare_variants(), first) if others else []
     sentences = "<br>".join(map(escape, [*lines, *_agreements(experiment)]))
     shown = table("Summary", f'<th scope="col">variant</th>{head}', body)
     return (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "") + shown
@@ -310,12 +307,10 @@ def broken_html(changes: pd.DataFrame | None) -> str:
     cells = "1 reply that passed before does" if count == 1 else f"{count} replies that passed before do"
     rest = note(f"and {count - MAX_BROKEN} more: lab.regressions") if count > MAX_BROKEN else ""
     head = "".join(f'<th scope="col">{name}</th>' for name in ("variant", "input", "checks"))
-    broken = table(
-        "What the run broke", f'{head}<th scope="col" class="ab-figure">passed</th>', "".join(map(_row, rows))
-    )
-    return (
-        f'<div class="ab-lab-broken">{title(f"Broken since the run before: {cells} not pass now")}{broken}{rest}</div>'
-    )
+    head += '<th scope="col" class="ab-figure">passed</th>'
+    broken = table("What the run broke", head, "".join(map(_row, rows)))
+    said = title(f"Broken since the run before: {cells} not pass now")
+    return f'<div class="ab-lab-broken">{said}{broken}{rest}</div>'
 
 
 def _row(row: Mapping[Any, Any]) -> str:
@@ -364,9 +359,8 @@ def _agreements(experiment: Experiment) -> list[str]:
         if pairs := labelled(experiment.answers, name):
             agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
             warning = calibrate(pairs).warning if len(pairs) >= MIN_THUMBS else ""
-            lines.append(
-                f"The judge “{name}” agrees with the labels on {agreed} of {len(pairs)} {noun}. {warning}".rstrip()
-            )
+            said = f"The judge “{name}” agrees with the labels on {agreed} of {len(pairs)} {noun}."
+            lines.append(f"{said} {warning}".rstrip())
     return lines
 
 
@@ -426,9 +420,8 @@ def _grades(answer: Answer, checks: Sequence[str]) -> str:
         kind, word = _GRADES[grade.passed]
         score = f" {grade.score:.2g}" if grade.score is not None else ""
         title = f' title="{escape(grade.error)}"' if grade.error else ""
-        chips.append(
-            f'<span class="ab-check {kind}"{title}>{escape(name)}{score}<span class="ab-unseen"> {word}</span></span>'
-        )
+        said = f'{escape(name)}{score}<span class="ab-unseen"> {word}</span>'
+        chips.append(f'<span class="ab-check {kind}"{title}>{said}</span>')
     # Without styles, the chips are words in a row.
     return f'<div class="ab-checks">{"<span class=ab-unseen>; </span>".join(chips)}</div>' if chips else ""
 

@@ -74,16 +74,14 @@ class ResultRows:
             groups.setdefault(answer.input, []).append(answer)
         with self._lock:
             regressions = self._lab.regressions
-            broken = (
-                set() if regressions is None else set(zip(regressions["variant"], regressions["input"], strict=True))
-            )
+            columns = [] if regressions is None else [regressions["variant"], regressions["input"]]
+            broken = set(zip(*columns, strict=True))
             # What the last run broke comes first.
-            texts = sorted(groups, key=lambda text: not any((name, text) in broken for name in experiment.variants))
+            names = list(experiment.variants)
+            texts = sorted(groups, key=lambda text: not any((name, text) in broken for name in names))
             versions, order = version_labels(answers), [self._id(text) for text in texts]
             head = {
-                "variants": [
-                    {"name": visible(name), "version": visible(versions.get(name, ""))} for name in experiment.variants
-                ],
+                "variants": [{"name": visible(name), "version": visible(versions.get(name, ""))} for name in names],
                 "checks": [visible(name) for name in experiment.all_checks],
                 "seed": self._seed,
             }
@@ -186,10 +184,8 @@ def version_labels(answers: Iterable[Answer]) -> dict[str, str]:
     for answer in answers:
         if answer.version:
             versions.setdefault(answer.variant, {})[answer.version] = None
-    return {
-        name: ", ".join(each) if len(each) <= MAX_VERSIONS else f"{len(each)} versions"
-        for name, each in versions.items()
-    }
+    most = MAX_VERSIONS
+    return {name: ", ".join(each) if len(each) <= most else f"{len(each)} versions" for name, each in versions.items()}
 
 
 def _passed_before(experiment: Experiment, broken: Set[tuple[str, str]]) -> dict[Key, bool | None]:
@@ -226,9 +222,8 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
 
 def _html_of(answers: Sequence[Answer], baselines: Sequence[Answer], baseline: str | None) -> list[str | None]:
     by_repeat = {answer.repeat: answer.shown for answer in baselines}
-    return [
-        None if answer.reply is None else _body(answer, by_repeat.get(answer.repeat), baseline) for answer in answers
-    ]
+    bodies = ((each.reply is not None, each, by_repeat.get(each.repeat)) for each in answers)
+    return [_body(each, other, baseline) if has_reply else None for has_reply, each, other in bodies]
 
 
 def _body(answer: Answer, other: str | None, baseline: str | None) -> str:

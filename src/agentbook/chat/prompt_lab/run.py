@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import ipywidgets as widgets
 
 from ...evaluation.checks import parse_checks
-from ...evaluation.inputs import format_inputs, parse_inputs, read_table
-from ...evaluation.lab import Template
-from ...evaluation.run import Options, Plan
+from ...evaluation.inputs import format_inputs, parse_inputs, read_rows
+from ...evaluation.run import Options, Plan, Template
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
 from .form import Form, checkbox, field, in_thread, note, text_area, title
@@ -68,9 +68,8 @@ class RunPart:
         )
         self.judge = JudgePart(form, self._add_check)
         self.concurrency = field(widgets.BoundedIntText(4, min=1, max=64, description="Parallel requests"), "ab-number")
-        self.repeats = field(
-            widgets.BoundedIntText(self._lab.repeats, min=1, max=1000, description="Repeats"), "ab-number"
-        )
+        repeats = widgets.BoundedIntText(self._lab.repeats, min=1, max=1000, description="Repeats")
+        self.repeats = field(repeats, "ab-number")
         self.retry = checkbox("Retry failed questions", False)
         self.run = form.button("Run", "Ask what is not answered yet", self.ask, RUN, "ab-main")
         self.run.add_class("ab-run")
@@ -170,8 +169,9 @@ class RunPart:
             return
         file = self.upload.value[0]
         try:
-            table = read_table(BytesIO(bytes(file["content"])), file["name"])
-            if table.empty:
+            text = TextIOWrapper(BytesIO(bytes(file["content"])), "utf-8-sig", newline="")
+            table = [row for _, row in read_rows(Path(file["name"]), text)]
+            if not table:
                 raise ValueError(f"{file['name']} has no rows below its first line, which names the columns.")
         except ValueError as error:
             self.rows.value = note(str(error), error=True)

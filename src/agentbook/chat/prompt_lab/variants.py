@@ -9,14 +9,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ...evaluation.lab import NO_AGENT
-from ...evaluation.platform import (
-    READY_TIMEOUT_S,
-    AgentConfigurator,
-    Version,
-    complete_settings,
-    publish_version,
-)
+from ...evaluation.platform import READY_TIMEOUT_S, AgentConfigurator, Version, complete_settings, publish_version
+from ...evaluation.run import NO_AGENT
 from ...evaluation.variant import Variant, format_settings, parse_variant
 from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
@@ -356,10 +350,8 @@ class VersionsPart:
         self.use = form.button("Copy to the form", "Fill it with this prompt and its settings", self._use, FORM)
         for box in (self.old, self.new):
             box.widget.observe(form.later(form.redraw), "value")
-        rows = [
-            parts.row(each, "ab-lab-row")
-            for each in ([self.start.widget, self.use], [self.old.widget, self.new.widget])
-        ]
+        shown = [self.start.widget, self.use], [self.old.widget, self.new.widget]
+        rows = [parts.row(each, "ab-lab-row") for each in shown]
         self._choices = parts.box([*rows, self.difference], "ab-lab-folded", "ab-hidden")
         self.widget = parts.box([parts.html(title("Versions")), self.history, self._choices], "ab-lab-side")
 

@@ -34,7 +34,7 @@ MAX_AGENTS = 50  # offered as judges
 
 
 class LabView(widgets.VBox):  # type: ignore[misc]
-    """The form: variants, inputs, checks, Run and Stop, results.
+    """The form of a `PromptLab`: variants, inputs, checks, Run and Stop, results.
 
     Attributes
     ----------
@@ -47,7 +47,8 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     better : BetterPart
     """
 
-    def __init__(self, lab: AgentLab) -> None:
+    def __init__(self, prompt_lab: Any) -> None:
+        lab: AgentLab = prompt_lab._lab
         self.lab = lab
         self._throttle = Throttle(self._draw)
         self.form = form = Form(lab, self._throttle.request_draw)

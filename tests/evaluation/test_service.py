@@ -10,16 +10,15 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
 import agentbook as ab
 from agentbook.cli import main
 from agentbook.events import loop
+from chat.prompt_lab.form import until
+from chat.prompt_lab.lab_platform import content
 from service.process import Service
-
-from .form import until
 
 INPUTS = ["What is a session?", "How do I stream events?"]
 SCOPES = ("agents:write", "sessions:write", "workspaces:read")
@@ -86,7 +85,7 @@ def test_the_prompt_decides_which_checks_pass(connect: Connect, tmp_path: Path) 
     assert [draft.type for draft in drafts] == ["EPHEMERAL"] * 2
     assert after == before, "nothing of the agent has changed"
     loaded = ab.PromptLab.load(lab.save(tmp_path / "lab.json"), client)
-    assert loaded == lab
+    assert content(loaded) == content(lab)
     assert len(loaded.run(progress=False)) == 6
     assert loaded._lab.answers == lab._lab.answers, "no question is asked again"
 
@@ -114,56 +113,6 @@ def test_a_winner_is_published_in_a_step_of_its_own(connect: Connect) -> None:
     assert lab.publish("brief").id == version.id, "what is published already stays so"
 
 
-def test_from_a_chart_to_a_published_version_and_back(
-    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, where = connect("agents:read", "sessions:read", *SCOPES), ["acme~data", "acme~playground"]
-    history = ab.load_history(client, "acme", workspaces=where, progress=False, errors="keep")
-    lab = make(client, "acme~data-desk")
-    explorer = ab.Explorer(history, lab=lab)
-    explorer.select(groups=["data-desk"], outcomes=["answered"])
-    slow = explorer.selection.drop_duplicates("prompt").nlargest(12, "latency_s")
-    explorer.open(slow.index[0])
-    explorer.close()
-    assert lab.add_inputs(slow)["session_id"].tolist() == slow["session_id"].tolist()
-    lab.add_variant("now")
-    lab.add_variant("brief", "Answer in one sentence.")
-    lab.run(checks={"short": ab.checks.length(max=60)}, progress=False)
-    assert lab.summary()["answered"].tolist() == [12, 12]
-    version = lab.publish("brief", even_if_open=True)
-    assert version.created_at is not None
-    people = make(client, "acme~data-desk")
-    people.add_variant("now")
-    with monkeypatch.context() as elsewhere:  # on computers of their own
-        elsewhere.setenv("AGENTBOOK_RUNS", str(tmp_path))
-        people.run(lab.inputs, progress=False)
-    later = ab.load_history(client, "acme", workspaces=where, progress=False, errors="keep").turns
-    later = later[later["agent"] == "data-desk"].assign(tested=lab.in_test_set)
-    since = later[later["asked_at"] >= version.created_at]
-    assert since["tested"].tolist() == [True] * 12
-    assert lab.in_test_set(slow).all()
-    spans = {
-        "a": (later["asked_at"].min(), version.created_at),
-        "b": (version.created_at, later["asked_at"].max() + pd.Timedelta("1s")),
-    }
-    changes = ab.compare_periods(later, by="tested", metric="latency", **spans).set_index("tested")
-    assert changes.loc[True, "significant"], "just those questions got faster"
-    assert changes.loc[True, "change"] < 0
-    assert not changes.loc[False, "significant"]
-
-
-def test_an_own_agent_runs_at_the_same_time(connect: Connect) -> None:
-    lab = make(connect())
-    source = next(version for version in lab.versions() if version.number == "1.0.0")
-    mine = connect().agents.create("my-scribe", forked_from_version=source.id)
-    lab.add_variant("mine", "Use a bulleted list of at most two points.", agent=mine)
-    lab.add_variant("shared", "Answer in one sentence.")
-    frame = lab.run(INPUTS[:1], progress=False).set_index("variant")
-    assert frame["agent"].to_dict() == {"mine": "acme~my-scribe", "shared": "acme~scribe"}
-    assert frame.loc["mine", "reply"].startswith("- ")
-    assert not frame.loc["shared", "reply"].startswith("- ")
-
-
 def test_a_missing_scope_is_the_reason_of_a_failed_row(connect: Connect) -> None:
     lab = make(connect("agents:read", "sessions:write", "workspaces:read"))
     lab.add_variant("now")
@@ -173,30 +122,6 @@ def test_a_missing_scope_is_the_reason_of_a_failed_row(connect: Connect) -> None
     assert frame.loc["brief", "status"] == "failed"
     assert "agents:write" in frame.loc["brief", "reason"]
     assert frame.loc["brief", "request_id"]
-
-
-def test_a_foreign_agent_can_be_asked_but_not_configured(connect: Connect) -> None:
-    lab = make(connect(), "northwind~calculator")
-    lab.add_variant("now")
-    lab.add_variant("other", "Be brief.")
-    with pytest.raises(ValueError, match=r"northwind~calculator cannot be read with this key.*Nothing was changed"):
-        lab.run(["2 + 2"], drafts=False, progress=False)
-    frame = lab.run(["2 + 2"], progress=False).set_index("variant")
-    assert "4" in frame.loc["now", "reply"]
-    assert frame.loc["other", "status"] == "failed"
-
-
-def test_failed_turns_are_asked_again_on_request(connect: Connect) -> None:
-    lab = make(connect(), "acme~flaky")
-    lab.add_variant("now")
-    inputs = [f"please, number {n}" for n in range(24)]
-    frame = lab.run(inputs, concurrency=8, progress=False).set_index("input")
-    failed = frame[frame["status"] == "failed"]
-    assert 0 < len(failed) < 24
-    assert failed["reason"].tolist() == ["Something went wrong"] * len(failed)
-    again = lab.run(concurrency=8, retry_failed=True, progress=False).set_index("input")
-    moved = frame.index[frame["session_id"] != again["session_id"]]
-    assert moved.tolist() == failed.index.tolist(), "only failed questions are asked again, in new sessions"
 
 
 KILLED = """
@@ -230,14 +155,14 @@ def test_a_run_whose_kernel_is_killed_continues(service: Service, connect: Conne
     assert 0 < len(before) < 200
     lab = make(connect())
     lab.add_variant("one", "Answer in one sentence.")
+    versions = lab.versions()
     inputs = [f"What is a word{n}?" for n in range(len(before) + 4)]
     with pytest.warns(UserWarning, match="which was stopped"):
         frame = lab.run(inputs, progress=False).set_index("input")
     assert frame["status"].tolist() == ["answered"] * len(inputs)
     assert frame["session_id"].to_dict() | before == frame["session_id"].to_dict(), "what was answered is kept"
     assert len(lab.runs()) == 1, "it goes on in its own file"
-    drafts = [version for version in lab.versions() if version.type == "EPHEMERAL" and version.summary == "one"]
-    assert len(drafts) == 1, "the draft of the killed run is used again"
+    assert lab.versions() == versions, "the draft of the killed run is used again"
 
 
 GREETING = """
@@ -284,32 +209,8 @@ def test_the_first_example_of_the_manual_runs(
 ) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
     monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*SCOPES))
-    page = (Path(__file__).parents[3] / "docs/23-evaluation-files.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs/23-evaluation-files.md").read_text("utf-8")
     assert len(page.splitlines()) <= 200
     (tmp_path / "lab.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
     done = evaluate(tmp_path / "lab.yaml", "--out", tmp_path / "out")
     assert (done.exit_code, "2/2\tbrief" in done.stdout) == (100, True), done.output
-
-
-def test_a_killed_command_continues(service: Service, tmp_path: Path) -> None:
-    words = [f"word{n}" for n in range(24)]
-    file, out = tmp_path / "many.yaml", tmp_path / "out"
-    file.write_text(json.dumps({"inputs": [f"What is {word}?" for word in words]}))
-    command = [
-        sys.executable, "-m", "agentbook", "eval", str(file), "--agent", "acme~scribe", "--workspace",
-        "acme~playground", "--out", str(out), "--concurrency", "1", "--no-progress",
-    ]  # fmt: skip
-    environment = {**os.environ, "AGENTBOOK_BASE_URL": service.base_url, "AGENTBOOK_API_KEY": service.key(*SCOPES)}
-    folder = Path(os.environ["AGENTBOOK_RUNS"])
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        until(lambda: process.poll() is not None or answered_in(folder))
-        process.kill()
-    assert process.returncode == -9
-    answered = answered_in(folder).values()
-    done = subprocess.run(
-        [*command, "--concurrency", "12"], env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    rows = json.loads((out / "results.json").read_text())["results"]
-    assert len(rows) == 24
-    assert set(answered) <= {row["session_id"] for row in rows}, "what was answered is not asked again"

@@ -13,13 +13,11 @@ import pytest
 
 import agentbook as ab
 from agentbook.evaluation import runs
-from agentbook.evaluation.evaluate import evaluate
+from agentbook.evaluation.evaluate import Results, evaluate, html_report
 from agentbook.evaluation.platform import find_workspace
-from agentbook.evaluation.results import Results, html_report
 from agentbook.evaluation.runs import Recorder
 from agentbook.evaluation.source import ConfigError
-
-from .lab_platform import LabPlatform, make_lab
+from chat.prompt_lab.lab_platform import LabPlatform, make_lab
 
 LAB = """
 variants:
@@ -84,11 +82,6 @@ def test_a_variant_is_worse_only_beyond_noise(tmp_path: Path) -> None:
         run(lab_file(tmp_path, "variants: {a: {}, b: {}}\ninputs: [Hello]\n"), LabPlatform(), against="a")
 
 
-def test_repetitions_are_asked_once_and_said(tmp_path: Path) -> None:
-    results, notes = run_all(lab_file(tmp_path, "inputs: [Hello, Bye, Hello]\n"), LabPlatform())
-    assert (len(results.rows), any("1 of the 3 inputs" in note for note in notes)) == (2, True)
-
-
 def test_the_replies_in_the_file_of_a_notebook_are_not_those_of_a_run(tmp_path: Path) -> None:
     platform = LabPlatform()
     lab = make_lab(platform)
@@ -102,21 +95,6 @@ def test_the_replies_in_the_file_of_a_notebook_are_not_those_of_a_run(tmp_path: 
 def test_a_file_without_variants_asks_the_agent_as_it_is(tmp_path: Path) -> None:
     results = run(lab_file(tmp_path, "inputs: [Hello]\nchecks: [original]\n"), LabPlatform())
     assert statuses(results) == ["passed"]
-
-
-def test_variants_that_ran_on_the_same_version_are_named(tmp_path: Path) -> None:
-    platform = LabPlatform()
-    platform.offered = ("type", "agent_version_id")
-    lab = make_lab(platform)
-    lab.add_variant("now")
-    lab.add_variant("kind", "Be kind.")
-    lab._lab.input_set.texts = ["Hello"]
-    path = lab.save(tmp_path / "lab.yaml")
-    for applied, named in ((False, False), (True, True)):
-        if applied:
-            lab.apply("kind")
-        _, notes = run_all(path, platform)
-        assert any("now" in note and "kind" in note for note in notes) is named
 
 
 @pytest.fixture
@@ -217,16 +195,6 @@ def test_an_agent_of_the_platform_judges(tmp_path: Path) -> None:
     assert (len(asked), results.facts["judge"].partition(" ")[0]) == (4, "acme~judge")
     again = run(lab_file(tmp_path, JUDGED), platform, judge="acme~other")
     assert again.facts["judge"].startswith("acme~other")
-
-
-def test_a_cost_limit_of_a_file_counts_its_judges(tmp_path: Path) -> None:
-    platform = LabPlatform(lambda settings, text: '{"pass": true}')
-    platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "small"}}  # costs 1
-    text = json.dumps({"inputs": list("abcde"), "checks": ["judge: It is kind.", "judge: It is short."]})
-    options = {"judge": "acme~writer", "prices": {"small": (10_000.0, 10_000.0)}, "max_cost": 7}
-    results = run(lab_file(tmp_path, text), platform, **options)
-    assert statuses(results) == ["passed"] * 2 + ["error"] * 3
-    assert len(platform.questions()) == 6
 
 
 def test_costs_are_those_of_the_users_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,9 @@
-"""Agents as judges: verdicts in a run, calibration, and preferences in both orders."""
+"""Agents as judges: verdicts in a run, and calibration."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.errors import NotFound
-from agentbook.chat.prompt_lab.prompt_lab import LabJudge, PromptLab
+from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation.calibration import Calibration, calibrate
 from agentbook.evaluation.judge import fingerprint
-
-from .lab_platform import LabPlatform, make_lab
+from chat.prompt_lab.lab_platform import LabPlatform, make_lab
 
 
 def judged_lab(judge: Any) -> tuple[PromptLab, LabPlatform]:
@@ -192,50 +190,6 @@ def test_a_corrected_rate_counts_the_error_of_the_calibration() -> None:
     assert math.isnan(calibrate([]).agreement)
 
 
-def first_and_second(text: str) -> tuple[str, str]:
-    replies = re.search(r"<reply-1>\n(.*?)\n</reply-1>\n\n<reply-2>\n(.*?)\n</reply-2>", text, re.DOTALL)
-    assert replies is not None
-    return replies[1], replies[2]
-
-
-def prefer(lab: PromptLab) -> Any:
-    lab.run([f"input {n}" for n in range(8)], progress=False)
-    assert isinstance(lab.judge, LabJudge)
-    return lab.judge.prefer("It is kinder.", "acme~judge", "kind")
-
-
-def test_a_variant_is_not_compared_with_itself() -> None:
-    lab, _ = judged_lab(lambda text: "A")
-    lab.run(["one"], progress=False)
-    with pytest.raises(ValueError, match="'now' is compared with itself"):
-        lab.judge.prefer("It is kinder.", "acme~judge", "now")
-
-
-def test_a_judge_that_prefers_a_reply_in_both_orders_settles_it() -> None:
-    lab, _ = judged_lab(
-        lambda text: json.dumps({"better": 1 if "Be kind" in first_and_second(text)[0] else 2, "reason": "kinder"})
-    )
-    frame = prefer(lab)
-    assert frame["preferred"].tolist() == [1] * 8
-    assert frame.attrs["preference"].p < 0.05
-    assert frame.attrs["preference"].effect == 1.0
-
-
-def test_a_judge_that_prefers_the_first_place_says_nothing() -> None:
-    lab, _ = judged_lab(lambda text: '{"better": 1, "reason": "first"}')
-    frame = prefer(lab)
-    assert frame["preferred"].tolist() == [0] * 8
-    assert frame.attrs["preference"].p == 1.0
-    assert set(frame["reason"]) == {"the judge's preference changed with the order"}
-
-
-def test_a_judge_that_fails_leaves_its_pair_open() -> None:
-    lab, _ = judged_lab(lambda text: "who knows" if "input 3" in text else '{"better": 0}')
-    frame = prefer(lab)
-    assert frame["preferred"].isna().tolist() == [n == 3 for n in range(8)]
-    assert "did not say" in frame["error"].tolist()[3]
-
-
 def test_a_judge_without_a_limit_of_tokens_answers_on_a_draft_that_has_one() -> None:
     lab, platform = judged_lab(lambda text: '{"pass": true}')
     platform.add_agent("acme~limited", system_prompt="judge", max_tokens=900)
@@ -278,13 +232,9 @@ def test_what_a_check_lacks_is_found_before_the_first_question(
     assert platform.questions() == []
 
 
-def test_an_unknown_user_or_judge_of_pairs_is_found_before_the_first_question() -> None:
-    lab, platform = judged_lab(lambda text: '{"better": 0}')
-    lab.run(["one"], progress=False)
-    asked = len(platform.questions())
-    with pytest.raises(NotFound):
-        lab.judge.prefer("It is kinder.", "acme~nobody", "kind")
+def test_an_unknown_user_is_found_before_the_first_question(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("now")
     lab.add_simulated_user("acme~nobody", "You want tea.")
     with pytest.raises(NotFound):
         lab.run(progress=False)
-    assert len(platform.questions()) == asked
+    assert platform.questions() == []

@@ -11,8 +11,7 @@ import pytest
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation import checks
 from agentbook.evaluation.check import check_data, read_check
-
-from .lab_platform import LabPlatform, make_lab
+from chat.prompt_lab.lab_platform import LabPlatform, make_lab
 
 TALK = ["I want a refund.", "Order 12.", "Thanks."]
 NAME = "I want a refund.\n→ Order 12.\n→ Thanks."

@@ -1,4 +1,4 @@
-"""Runs: which questions are asked, what is recorded, and how the agent is restored."""
+"""Runs: what is asked, in which order, what is recorded, and how agents get back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -14,11 +15,11 @@ import pytest
 import agentbook as ab
 from agentbook.api.errors import Conflict, NotFound, NotOffered
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation import asking
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.variant import Variant
 from agentbook.events import loop
-
-from .lab_platform import LabPlatform, refused
+from chat.prompt_lab.lab_platform import LabPlatform, refused
 
 
 def on_loop(work: Callable[[], Any]) -> Any:
@@ -160,8 +161,7 @@ def test_an_interrupt_keeps_replies_and_the_next_run_collects_late_ones(platform
     lab.add_variant("kind", "Be kind.")
     running = start(lab, ["quick", "slow"])
     wait_until(
-        lab,
-        lambda: statuses(lab).count("answered") == 1 and all(answer.session_id for answer in lab._lab.answers),
+        lab, lambda: statuses(lab).count("answered") == 1 and all(answer.session_id for answer in lab._lab.answers)
     )
     running.cancel()
     # The agent is restored all the same, on the toolkit's thread.
@@ -262,7 +262,7 @@ def test_progress_counts_missing_questions(lab: PromptLab, capsys: pytest.Captur
     ("call", "message"),
     [
         (lambda lab: lab.run(["x"]), "no variant yet"),
-        (lambda lab: (lab.add_variant("a"), lab.run(["x"], variants=[])), "No variant was chosen.*Choose from a"),
+        (lambda lab: (lab.add_variant("a"), lab.run(["x"], variants=[])), "variants= is empty.*Choose from a"),
         (
             lambda lab: (lab.add_variant("a"), lab.run(["x"], variants=[Variant("a", "Other.")])),
             "already a different variant",
@@ -278,6 +278,9 @@ def test_progress_counts_missing_questions(lab: PromptLab, capsys: pytest.Captur
         (lambda lab: (lab.add_variant("a"), lab.run(["x"], variants=["b"])), "no variant 'b'; there are: a"),
         (lambda lab: (lab.add_variant("a"), lab.run(["x"], checks={"reply": "x"})), "cannot be called 'reply'"),
         (lambda lab: (lab.add_variant("a"), lab.run(["x"], concurrency=0)), "must be 1 or more"),
+        (lambda lab: (lab.add_variant("a"), lab.run(["x"], max_cost=1)), "max_cost= needs prices="),
+        (lambda lab: (lab.add_variant("a"), lab.run(["x"], max_cost=0, prices={"m": (1, 1)})), "a number above 0"),
+        (lambda lab: (lab.add_variant("a"), lab.run(["x"], prices={"small": 3})), "prices needs two numbers"),
         (lambda lab: lab.chart(), "no reply yet"),
         (lambda lab: lab.diff("a", "b"), "no 'a'"),
     ],
@@ -357,8 +360,8 @@ def test_a_parameter_that_is_not_offered_is_refused_before_anything_is_sent(
 
 
 def test_a_misspelt_setting_says_which_one_is_meant(lab: PromptLab) -> None:
-    with pytest.raises(TypeError, match="no argument 'promt'; did you mean 'prompt'"):
-        lab.add_variant("brief", promt="Be brief.")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="no argument 'sytem_prompt'; did you mean 'system_prompt'"):
+        lab.add_variant("brief", sytem_prompt="Be brief.")  # type: ignore[call-arg]
 
 
 def test_a_model_that_is_shown_and_cannot_be_chosen_is_no_setting(platform: LabPlatform, lab: PromptLab) -> None:
@@ -367,3 +370,69 @@ def test_a_model_that_is_shown_and_cannot_be_chosen_is_no_setting(platform: LabP
     lab.run(["one"], progress=False)
     sent = [settings for kind, _, settings in platform.calls if kind == "configure"]
     assert [settings.keys() & {"model"} for settings in sent] == [set(), set()]
+
+
+INPUTS = [f"question {n}" for n in range(40)]
+
+
+@pytest.fixture
+def slowing(monkeypatch: pytest.MonkeyPatch) -> LabPlatform:
+    """A platform with drafts that takes longer with every question, by a fake clock."""
+    now, asked = 0.0, 20
+
+    def reply(settings: Any, text: str) -> str:
+        nonlocal now, asked
+        asked += 1
+        now += asked / 100
+        return "Hello."
+
+    monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: now))
+    platform = LabPlatform(reply)
+    platform.offered = ("type", "agent_version_id")
+    platform.add_agent("acme~other", system_prompt="Be old.")
+    return platform
+
+
+def make_lab(platform: LabPlatform, *agents: str) -> ab.PromptLab:
+    lab = ab.PromptLab(platform, agent="acme~writer", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    lab.add_variant("now")
+    lab.add_variant("kind", "Be kind.")
+    lab.add_variant("other", agent="acme~other")
+    return lab
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_platform_that_gets_slower_makes_no_variant_slower(slowing: LabPlatform, concurrency: int) -> None:
+    lab = make_lab(slowing)
+    frame = lab.run(INPUTS, concurrency=concurrency, progress=False)
+    in_time = frame.sort_values("latency_s")["latency_s"]
+    assert in_time.iloc[0] > 0.2, "the clock of the test counts"
+    assert in_time.iloc[-1] > 4 * in_time.iloc[0], "the platform did get slower"
+    verdicts = lab.compare_variants("now").query("metric == 'latency_s'")
+    assert verdicts["verdict"].tolist() == ["open", "open"]
+
+
+def asked(platform: LabPlatform) -> list[tuple[str, str]]:
+    return [(platform.find(call[1]), call[2]) for call in platform.calls if call[0] == "start"]
+
+
+def test_each_input_is_asked_of_all_variants_before_the_next(slowing: LabPlatform) -> None:
+    lab = make_lab(slowing)
+    lab.run(INPUTS, repeats=2, concurrency=1, progress=False)
+    frame = lab.results.sort_values("asked_at")
+    rounds = [frame.iloc[start : start + 3] for start in range(0, len(frame), 3)]
+    assert all(each["variant"].nunique() == 3 and each["input"].nunique() == 1 for each in rounds)
+    assert len({tuple(each["variant"]) for each in rounds}) > 2, "the order within a round is random"
+
+
+def test_a_run_that_continues_keeps_the_order(slowing: LabPlatform) -> None:
+    make_lab(slowing).run(INPUTS, concurrency=1, progress=False)
+    whole = asked(slowing)
+    slowing.calls.clear()
+    slowing.usage = {"usage": {"input_tokens": 0, "output_tokens": 100, "total_tokens": 100, "model": "small"}}
+    lab = make_lab(slowing)
+    with pytest.warns(UserWarning, match="max_cost"):
+        lab.run(INPUTS, concurrency=1, max_cost=31.5, prices={"small": (0, 10_000)}, progress=False)
+    assert len(asked(slowing)) == 31
+    lab.run(concurrency=1, progress=False)
+    assert asked(slowing) == whole

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +10,10 @@ import agentbook as ab
 from agentbook.api.errors import NotOffered
 from agentbook.api.policy import RateLimit
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation.run import Budget, reported_pauses
+from agentbook.evaluation.asking import Budget, reported_pauses
 from agentbook.events import loop
+from chat.prompt_lab.lab_platform import LabPlatform, limited, make_lab
 
-from .lab_platform import LabPlatform, limited, make_lab
 from .test_run import on_loop, start, wait_until
 
 DRAFTS = ("type", "agent_version_id")
@@ -97,20 +95,8 @@ def test_drafts_may_be_declined(platform: LabPlatform, lab: PromptLab) -> None:
     assert committed(platform) == ["original", "Be kind.", "original"]
 
 
-def test_a_run_says_until_when_the_client_waits_for_its_rate_limit(
-    platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit = RateLimit(time.monotonic)
-    limit.on_429("Sun, 22 Nov 2026 15:00:30 GMT")
-    monkeypatch.setattr(platform, "rate_limit", limit, raising=False)
-    lab.add_variant("now")
-    sentences: list[str] = []
-    loop.run(lab._lab.ask(lab._lab.plan(["one"]), sentences.append), 60)
-    assert sentences[0].startswith("paused until ")
-
-
-def test_the_end_of_a_pause_is_said_too(platform: LabPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.evaluation.run.POLL_S", 0.001)
+def test_a_pause_and_its_end_are_said(platform: LabPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.evaluation.asking.POLL_S", 0.001)
     clock = iter([0.0, 0.0, *[60.0] * 10])
     limit = RateLimit(lambda: next(clock))
     limit.on_429(None)
@@ -132,7 +118,8 @@ def test_the_end_of_a_pause_is_said_too(platform: LabPlatform, monkeypatch: pyte
             await ended.wait()
         return sentences
 
-    assert loop.run(run(), 60)[1:] == [""]
+    begun, ended = loop.run(run(), 60)
+    assert (begun.startswith("paused until "), ended) == (True, "")
 
 
 def test_a_refused_question_fails_its_cell(platform: LabPlatform, lab: PromptLab) -> None:
@@ -204,45 +191,6 @@ def test_what_a_simulated_user_costs_must_be_known_too() -> None:
     assert "a price for the model 'x'" in str(budget.reason)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_cost": 1}, "max_cost= needs prices="),
-        ({"max_cost": 0, "prices": PRICES}, "max_cost must be a number above 0"),
-        ({"prices": {"small": 3}}, "prices needs two numbers"),
-    ],
-)
-def test_a_wrong_limit_is_refused(lab: PromptLab, options: dict[str, object], message: str) -> None:
-    lab.add_variant("now")
-    with pytest.raises(ValueError, match=message):
-        lab.run(["one"], **options)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("prices.csv", "model,input,output\nsmall,10000,10000\n"),
-        ("prices.json", '{"small": {"input": 10000, "output": 10000}}'),
-        ("prices.yml", "small: [10000, 10000]"),
-    ],
-)
-def test_prices_may_be_in_a_file(
-    platform: LabPlatform, lab: PromptLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
-) -> None:
-    file = tmp_path / name
-    file.write_text(text)
-    platform.usage = USAGE
-    lab.add_variant("now")
-    assert lab.run(["one"], prices=file, progress=False)["cost"].tolist() == [1.0]
-    monkeypatch.setenv("AGENTBOOK_PRICES", str(file))
-    checks = {"cheap": ab.checks.cost(0.5), "dear": ab.checks.cost(1)}
-    frame = lab.run(["two"], checks=checks, progress=False)
-    assert frame[["cost", "cheap", "dear"]].to_numpy().tolist() == [[1.0, False, True]]
-    file.write_text("nothing")
-    with pytest.raises(ValueError, match=r"prices"):
-        lab.run(["three"], progress=False)
-
-
 def test_prices_that_come_later_give_the_replies_their_cost(platform: LabPlatform, lab: PromptLab) -> None:
     platform.usage = USAGE
     lab.add_variant("now")
@@ -259,13 +207,6 @@ def test_prices_that_come_later_give_the_replies_their_cost(platform: LabPlatfor
     assert lab.results.loc[0, "cost"] == 0.5
     with pytest.raises(ValueError, match="prices needs two numbers"):
         lab.price({"small": 3})
-
-
-def test_without_a_price_a_cost_is_undecided(lab: PromptLab) -> None:
-    lab.add_variant("now")
-    frame = lab.run(["one"], checks={"cheap": ab.checks.cost(0.5)}, progress=False)
-    assert frame["cheap"].isna().all()
-    assert "pass prices=" in frame.loc[0, "check_error"]
 
 
 def test_a_broken_question_fails_its_cell_alone(platform: LabPlatform, lab: PromptLab) -> None:

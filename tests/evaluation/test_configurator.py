@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from agentbook.api.errors import Conflict, NotFound, OutcomeUnknown, ServerError
+from agentbook.api.errors import Conflict, NotFound, ServerError
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation.platform import NotReady
-
-from .lab_platform import LabPlatform, not_ready, refused
+from chat.prompt_lab.lab_platform import LabPlatform, not_ready, refused
 
 
 def test_apply_is_one_call_and_waits_until_the_agent_is_ready(platform: LabPlatform, lab: PromptLab) -> None:
@@ -62,19 +61,6 @@ def test_other_conflicts_are_not_retried(platform: LabPlatform, lab: PromptLab) 
     with pytest.raises(Conflict, match="already published"):
         lab.apply("kind")
     assert len(platform.configured()) == 1
-
-
-def test_a_lost_reply_is_read_back_and_not_sent_again(platform: LabPlatform, lab: PromptLab) -> None:
-    configure = platform.agents.configure_llm
-
-    async def accept_but_lose_the_reply(agent: Any, **settings: Any) -> Any:
-        await configure(agent, **settings)
-        raise OutcomeUnknown("the reply was lost", operation="agents.configure_llm")
-
-    platform.agents.configure_llm = accept_but_lose_the_reply  # type: ignore[method-assign]
-    lab.add_variant("kind", "Be kind.")
-    assert lab.apply("kind").number == "1.0.1"
-    assert platform.prompts() == ["original", "Be kind."]
 
 
 def test_a_configuration_that_cannot_be_read_is_not_overwritten(platform: LabPlatform, lab: PromptLab) -> None:
@@ -133,3 +119,58 @@ def test_a_failed_restore_is_a_warning(platform: LabPlatform, lab: PromptLab) ->
     platform.reply = fail_later
     with pytest.warns(UserWarning, match="could not be restored"):
         lab.run(["hello"], progress=False)
+
+
+# Publishing
+
+# "Errors", 409
+BEING_PUBLISHED = "Version is being published, try again later."
+NOT_VALIDATED = "Cannot publish: validation has not passed"
+
+
+def attempts(platform: LabPlatform) -> int:
+    return sum(call[0] == "publish" for call in platform.calls)
+
+
+@pytest.mark.parametrize("message", [BEING_PUBLISHED, NOT_VALIDATED])
+def test_what_passes_by_itself_is_waited_for(platform: LabPlatform, lab: PromptLab, message: str) -> None:
+    lab.add_variant("kind", "Be kind.")
+    platform.publish_refusals = [refused(Conflict, 409, message) for _ in range(2)]
+    assert lab.publish("kind").system_prompt == "Be kind."
+    assert (attempts(platform), platform.prompts()) == (3, ["original", "Be kind."])
+
+
+def test_a_version_that_failed_its_validation_is_not_tried_again(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.apply("kind")
+    platform.history[platform.find("acme~writer")][-1]["validation"] = "FAILED"
+    platform.publish_refusals = [refused(Conflict, 409, NOT_VALIDATED) for _ in range(2)]
+    with pytest.raises(Conflict, match="validation has not passed"):
+        lab.publish("kind")
+    assert attempts(platform) == 1
+
+
+def test_a_version_that_is_not_published_in_time_is_refused_as_the_platform_does(
+    platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.add_variant("kind", "Be kind.")
+    monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (3600.0,))
+    platform.publish_refusals = [refused(Conflict, 409, BEING_PUBLISHED)]
+    with pytest.raises(Conflict, match="try again later"):
+        lab.publish("kind", ready_timeout_s=60)
+
+
+def test_other_conflicts_are_raised_as_they_are(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    platform.publish_refusals = [refused(Conflict, 409, "Something else")]
+    with pytest.raises(Conflict, match="Something else"):
+        lab.publish("kind")
+    assert attempts(platform) == 1
+
+
+def test_an_agent_without_a_version_has_nothing_to_publish(platform: LabPlatform, lab: PromptLab) -> None:
+    platform.add_agent("acme~new")
+    lab.agent = "acme~new"
+    lab.add_variant("now")
+    with pytest.raises(ValueError, match="acme~new has no version that could be published"):
+        lab.publish("now")
