@@ -15,7 +15,7 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation.checks import read_checks
 from agentbook.evaluation.experiment import Answer, Experiment, to_frame
 from agentbook.evaluation.model import Grade, Step
-from chat.prompt_lab.lab_platform import LabPlatform, content, make_lab
+from chat.prompt_lab.lab_platform import LabPlatform, make_lab
 
 BROKEN = Answer("a", "x", status="answered", reply="broken \ud83d here")
 
@@ -86,7 +86,7 @@ def test_a_saved_lab_loads_as_an_equal_lab(tmp_path: Path) -> None:
     answered = {"status": "answered", "reply": "aA", "steps": steps, "verdicts": verdicts, "latency_s": 1e-9}
     lab._lab.record(Answer("of no variant", "", 3, thumb=False, note="no", **answered))  # type: ignore[arg-type]
     loaded = PromptLab.load(lab.save(tmp_path / "lab.json"), LabPlatform())  # type: ignore[arg-type]
-    assert content(loaded) == content(lab)
+    assert loaded == lab
     assert (loaded.variants, loaded.checks) == (lab.variants, lab.checks)
     assert loaded._lab.answers == lab._lab.answers
     pd.testing.assert_frame_equal(loaded.results, lab.results)
@@ -133,7 +133,7 @@ def test_half_a_surrogate_pair_survives_the_file(tmp_path: Path) -> None:
     lab._lab.record(BROKEN)
     path = lab.save(tmp_path / "lab.json")
     assert json.loads(path.read_text())["replies"]["answers"][0]["reply"] == "broken \ud83d here"
-    assert content(PromptLab.load(path, LabPlatform())) == content(lab)  # type: ignore[arg-type]
+    assert PromptLab.load(path, LabPlatform()) == lab  # type: ignore[arg-type]
 
 
 def test_a_copy_stays_while_the_experiment_changes(lab: PromptLab) -> None:

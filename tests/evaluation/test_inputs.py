@@ -14,7 +14,7 @@ from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.evaluation.file import lab_data
 from agentbook.evaluation.inputs import Input, combine, format_inputs, parse_inputs, read_inputs
 from agentbook.events.turns import Turn
-from chat.prompt_lab.lab_platform import LabPlatform, content, make_lab
+from chat.prompt_lab.lab_platform import LabPlatform, make_lab
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_rows_survive_in_the_file(platform: LabPlatform, lab: PromptLab, tmp_pat
     lab.add_variant("now")
     lab.run("Explain {{topic}}.", rows=[{"topic": "tides", "status": "new"}], progress=False)
     loaded = PromptLab.load(lab.save(tmp_path / "lab.json"), platform)  # type: ignore[arg-type]
-    assert content(loaded) == content(lab)
+    assert loaded == lab
     assert loaded.results.loc[0, ["topic", "input_status"]].tolist() == ["tides", "new"]
     assert loaded.preview()["message"].tolist() == ["Explain tides."]
 

@@ -26,7 +26,7 @@ from agentbook.evaluation.inputs import read_rows
 from agentbook.evaluation.source import ConfigError
 from agentbook.evaluation.template import names_in
 from agentbook.events.turns import Turn
-from chat.prompt_lab.lab_platform import LabPlatform, content
+from chat.prompt_lab.lab_platform import LabPlatform
 
 SCHEMA = json.loads((Path(file.__file__).parent / "lab.schema.json").read_text("utf-8"))
 
@@ -94,9 +94,9 @@ def rewritten(path: Path, platform: Platform, **options: Any) -> str:
     first = load(path, platform, **options)
     target = first.save(path.with_name("once.yaml"))
     again = load(target, platform, **options)
-    assert content(again) == content(first)
+    assert again == first
     assert again.save(path.with_name("twice.yaml")).read_bytes() == target.read_bytes()
-    assert content(load(again.save(path.with_name("once.json")), platform, **options)) == content(first)
+    assert load(again.save(path.with_name("once.json")), platform, **options) == first
     return target.read_text("utf-8")
 
 
@@ -216,7 +216,7 @@ def test_what_people_wrote_stays_text(tmp_path: Path, values: list[tuple[str, st
         return
     path = lab.save(tmp_path / "lab.yaml")
     again = load(path, platform)
-    assert content(again) == content(lab)
+    assert again == lab
     assert [again._lab.input_set.find(text) for text in again.inputs] == [
         lab._lab.input_set.find(text) for text in lab.inputs
     ]

@@ -17,7 +17,6 @@ import agentbook as ab
 from agentbook.cli import main
 from agentbook.events import loop
 from chat.prompt_lab.form import until
-from chat.prompt_lab.lab_platform import content
 from service.process import Service
 
 INPUTS = ["What is a session?", "How do I stream events?"]
@@ -85,7 +84,7 @@ def test_the_prompt_decides_which_checks_pass(connect: Connect, tmp_path: Path) 
     assert [draft.type for draft in drafts] == ["EPHEMERAL"] * 2
     assert after == before, "nothing of the agent has changed"
     loaded = ab.PromptLab.load(lab.save(tmp_path / "lab.json"), client)
-    assert content(loaded) == content(lab)
+    assert loaded == lab
     assert len(loaded.run(progress=False)) == 6
     assert loaded._lab.answers == lab._lab.answers, "no question is asked again"
 

@@ -9,7 +9,7 @@ import pytest
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation.platform import Version, next_number
 from agentbook.evaluation.variant import Variant, format_settings, format_tools, parse_tools, parse_variant
-from chat.prompt_lab.lab_platform import LabPlatform, content
+from chat.prompt_lab.lab_platform import LabPlatform
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_file_holds_revisions(lab: PromptLab, platform: LabPlatform, tmp_path:
     run(lab, "one")
     lab.edit_variant("kind", system_prompt="Be nice.")
     again = PromptLab.load(lab.save(tmp_path / "lab.json"), platform)  # type: ignore[arg-type]
-    assert content(again) == content(lab)
+    assert again == lab
     assert again.revisions("kind") == lab.revisions("kind")
     lab.remove_variant("kind")
     assert "Be kind." not in lab.save(tmp_path / "lab.json").read_text()

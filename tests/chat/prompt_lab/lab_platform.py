@@ -13,7 +13,6 @@ import pytest
 from agentbook.api.errors import Conflict, NotFound, RateLimited
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation.file import lab_data, replies_data
 from support.fake_platform.in_process import InProcessPlatform
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
@@ -283,8 +282,3 @@ def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (0.0,))
-
-
-def content(lab: PromptLab) -> dict[str, object]:
-    """All that a lab holds, to compare it with another one."""
-    return {**lab_data(lab._lab, place=lab._lab.place), "replies": replies_data(lab._lab)}

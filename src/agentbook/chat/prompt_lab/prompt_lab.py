@@ -20,6 +20,7 @@ from ...evaluation.calibration import Calibration, calibrate, calibration, is_in
 from ...evaluation.check import FUNCTION, Check, parse_check, whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.experiment import Answer, Key, Revision
+from ...evaluation.file import lab_data, replies_data
 from ...evaluation.inputs import Input, matches_inputs, named, read_conversation, read_turns, talk, to_frame
 from ...evaluation.judging import judge_missing
 from ...evaluation.optimize import Optimization, Search
@@ -1297,6 +1298,16 @@ class PromptLab:
         if self._view is None or self._view.comm is None:  # closed
             self._view = LabView(self)
         self._view.display()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PromptLab):
+            return NotImplemented
+        labs = (self._lab, other._lab)
+        mine, theirs = ({**lab_data(lab, place=lab.place), "replies": replies_data(lab)} for lab in labs)
+        return mine == theirs
+
+    # Labs are mutable: two that are equal now may differ later, so there is no hash.
+    __hash__ = None  # type: ignore[assignment]
 
     @safe_repr
     def __repr__(self) -> str:
