@@ -91,7 +91,9 @@ class Calibration:
             kind = "bad" if self.good else "good"
             return f"People found no reply {kind}, so nothing is known about such replies: label some of them too."
         if passes == self.labels:
-            return f"The judge passed every reply, also the {self.bad:,} that people found bad: it cannot tell the two."
+            return (
+                f"The judge passed every reply, also the {self.bad:,} that people found bad: it cannot tell them apart."
+            )
         if not passes:
             return f"The judge passed no reply, not even the {self.good:,} that people found good: it cannot tell them apart."
         if self.sensitivity + self.specificity <= 1:
