@@ -281,7 +281,7 @@ import time
 questions = [f"What is a {each}?" for each in (
     "session", "turn", "draft", "scope", "label", "skill", "task", "topic", "version", "credential")]
 search = ab.PromptLab(ab.connect(), agent="acme~scribe", workspace="acme~playground", inputs=questions)
-search.add_variant("now", prompt="Answer questions about the platform.")
+search.add_variant("now", system_prompt="Answer questions about the platform.")
 def sourced(reply):
     time.sleep(0.1)
     return "Source" in reply

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import agentbook as ab
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.evaluation.file import lab_data
@@ -254,6 +255,17 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
         "from session …00000001, asked 2026-10-03T08:00",
         "from session …00000001, asked 2026-10-03T09:00",
     ]
+
+
+def test_the_turns_of_a_failure_mode_come_with_their_check(lab: PromptLab) -> None:
+    said = TURNS.head(2).assign(message_id=["m1", "m2"], question="note", value="rude", kind="text", rater="ada")
+    turns = TURNS.assign(message_id=["m1", "m2", "m3"], reply_id=None, status="answered")
+    modes = ab.failure_modes(said, "note", turns)
+    lab.add_inputs(modes["rude"])
+    assert [str(check) for each in inputs_of(lab) for check in each.checks] == [
+        "judge: It does not fail in this way: rude."
+    ] * 2
+    assert lab_data(lab._lab)["inputs"]
 
 
 def test_turns_of_tests_and_of_other_agents_are_not_in_the_test_set(platform: LabPlatform) -> None:

@@ -59,7 +59,7 @@ def make(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
         def lab(checks: Any = SHORT, inputs: list[str] = INPUTS, prompt: str = NOW) -> ab.PromptLab:
             made = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground", inputs=inputs)
-            made.add_variant("now", prompt=prompt)
+            made.add_variant("now", system_prompt=prompt)
             made.check(checks)
             return made
 
@@ -161,7 +161,7 @@ def test_the_form_finds_a_better_prompt_and_continues_after_stop(
     make: Callable[..., ab.PromptLab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = make()
-    view = LabView(lab._lab)
+    view = LabView(lab)
     until(lambda: view.better.proposer.options and view.better.variant.value == "now")
     view.better.proposer.value = "acme~scribe"
     asked = optimization.Search.evaluate

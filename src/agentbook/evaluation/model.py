@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..frames.analysis.paths import as_compared
@@ -103,6 +103,7 @@ def readable(turns: Sequence[Reply]) -> list[Reply]:
             chosen.add(n)
             left -= sizes[n]
     return [replace(turns[n], prompt=turns[n].prompt[:READ], text=turns[n].text[-READ:]) for n in sorted(chosen)]
+
 
 @dataclass(frozen=True, slots=True)
 class Services:

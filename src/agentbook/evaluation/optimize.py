@@ -191,14 +191,32 @@ class Search:
             self.work.answered = {answer.key: answer for answer in known}
             self.notes.append(f"Continued: {len(known)} replies and {len(self._proposals)} proposals were there.")
         base = self._variant(prompt)
-        with runs.recorded(self.work, self.facts, earlier, (), self.notes) as self._recorder:
+        end = self._record(earlier)
+        try:
             for each in self._names:
                 self._note_candidate(each)
             best = self._search(prompt)
             result = self._verdict(base, prompt, best)
             if self._recorder is not None and not self.is_stopped():
                 self._recorder.end()
+        finally:
+            end()
         return result
+
+    def _record(self, earlier: runs.SavedRun | None) -> Callable[[], None]:
+        """Write every reply to the file of this search, until what it returns is called."""
+        try:
+            recorder = runs.Recorder({**self.facts, "lab": lab_data(self.work)}, earlier)
+        except OSError as error:
+            self.notes.append(f"This search is not stored, so it cannot be continued: {error}.")
+            return lambda: None
+        self._recorder, end_listening = recorder, self.work.listen(recorder.record)
+
+        def end() -> None:
+            end_listening()
+            recorder.close()
+
+        return end
 
     def _search(self, prompt: str) -> str:
         """The prompt that passes most on the inputs that the search may see."""
@@ -321,7 +339,11 @@ class Search:
     def _score(self, answer: Answer) -> float:
         """The share of its checks that a reply passes; 0 without a reply."""
         grades = [answer.verdicts.get(name) for name in self.work.all_checks] if answer.status == "answered" else []
-        points = [grade.points for grade in grades if grade is not None and (grade.passed is not None or grade.error)]
+        points = [
+            float(grade.passed is True) if grade.score is None else grade.score
+            for grade in grades
+            if grade is not None and (grade.passed is not None or grade.error)
+        ]
         return sum(points) / len(points) if points else 0.0
 
     # What it found

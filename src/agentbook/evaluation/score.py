@@ -29,7 +29,7 @@ from ..frames.labels import targets_of
 from ..frames.tabular import frame_of, part_of, typed, with_provenance
 from .asking import Budget
 from .asserts import grade_check, require_embeddings
-from .check import Check, number, whole_number
+from .check import number, whole_number
 from .checks import FORGOT, GAVE_UP, GOAL_REACHED, read_checks
 from .judging import Judges, grade_all, require_agents
 from .model import Grade, Reply, Services, Step, readable

@@ -833,7 +833,7 @@ class PromptLab:
         Examples
         --------
         >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
-        >>> now = lab.add_variant("now", prompt="Answer questions on the platform.")
+        >>> now = lab.add_variant("now", system_prompt="Answer questions on the platform.")
         >>> short = {"short": lambda reply: len(reply.split()) <= 20}
         >>> frame = lab.run(["What is a session?"], checks=short, progress=False)
         >>> [better] = lab.suggest("now", "acme~scribe", n=1)
@@ -915,7 +915,7 @@ class PromptLab:
         >>> lab.inputs = [f"What is a {each}?" for each in (
         ...     "session", "turn", "draft", "scope", "label", "skill", "task", "topic",
         ...     "version", "credential")]
-        >>> now = lab.add_variant("now", prompt="Answer questions on the platform.")
+        >>> now = lab.add_variant("now", system_prompt="Answer questions on the platform.")
         >>> checks = {"sourced": lambda reply: "Source" in reply}
         >>> options = {"checks": checks, "rounds": 2, "progress": False}
         >>> best = lab.optimize("now", "acme~scribe", **options)
