@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SQL_S = 60.0  # of a query by SQL, which may have no end
 SPAN = ("since", "until", "tz")  # of what is loaded, and so of each analysis
 # What a history brings along.
-_NO_OPTIONS = (*SPAN, "workspaces", "granted", "candidates", "known_ids")
+_NO_OPTIONS = (*SPAN, "steps", "workspaces", "granted", "candidates", "known_ids")
 
 
 def options_of(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -91,7 +91,8 @@ def test_a_span_a_group_or_a_zone_that_makes_no_sense_is_named(function: str) ->
             with pytest.raises(ValueError, match=rf"^{function} (groups|cannot group) by "):
                 call(data, by=by)
     if "top" in takes:
-        named = {} if function in ("credential_summary", "plot.credentials", "plot.authors") else {"by": "workspace_id"}
+        alone = ("credential_summary", "plot.credentials", "plot.authors", "plot.paths")
+        named = {} if function in alone else {"by": "workspace_id"}
         with pytest.raises(ValueError, match="keeps the top= largest groups: a whole number of 1 or more"):
             call(data, **named, top=0)
     if "tz" in takes:
