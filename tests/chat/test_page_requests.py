@@ -28,11 +28,8 @@ class TestSet:
         self.inputs: list[str] = []
         self.origins: list[list[Any]] = []
 
-    def preview_inputs(self, turns: Any) -> pd.DataFrame:
-        return to_frame(read_turns(turns))
-
     def add_inputs(self, turns: Any) -> pd.DataFrame:
-        rows = self.preview_inputs(turns)
+        rows = to_frame(read_turns(turns))
         self.inputs += rows["input"].tolist()
         self.origins += rows[["session_id", "message_id", "agent"]].values.tolist()
         return rows

@@ -239,10 +239,7 @@ def inputs_of(lab: PromptLab) -> list[Input]:
 
 def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: LabPlatform) -> None:
     lab.inputs = ["typed"]
-    preview = lab.preview_inputs(ASKED)
-    assert lab.inputs == ["typed"]
     added = lab.add_inputs(ASKED)
-    assert added.equals(preview)
     assert lab.inputs == ["typed", "Where is my order? I am […].", "Thanks"]
     assert added["masked"].tolist() == ["an e-mail address", ""]
     assert "Ada" not in str(lab_data(lab._lab))
@@ -258,8 +255,8 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
 
 
 def test_the_turns_of_a_failure_mode_come_with_their_check(lab: PromptLab) -> None:
-    said = TURNS.head(2).assign(message_id=["m1", "m2"], question="note", value="rude", kind="text", rater="ada")
-    turns = TURNS.assign(message_id=["m1", "m2", "m3"], reply_id=None, status="answered")
+    said = ASKED.head(2).assign(message_id=["m1", "m2"], question="note", value="rude", kind="text", rater="ada")
+    turns = ASKED.assign(message_id=["m1", "m2", "m3"], reply_id=None, status="answered")
     modes = ab.failure_modes(said, "note", turns)
     lab.add_inputs(modes["rude"])
     assert [str(check) for each in inputs_of(lab) for check in each.checks] == [

@@ -506,7 +506,6 @@ def test_past_turns_are_masked_on_every_way_into_a_lab(platform: Platform) -> No
         assert "ada@" in sent(make(platform), inputs=given_turns, mask=False)
         for masked in (True, False):
             lab = make(platform)
-            assert ("ada@" in str(lab.preview_inputs(given_turns, mask=masked))) is not masked
             lab.add_inputs(given_turns, mask=masked)
             assert ("ada@" in sent(lab)) is not masked
     assert "ada@" not in sent(make(platform), inputs="Sum up: {{prompt}} {{reply}}", rows=turns)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .._text import title
+from ..evaluation.inputs import read_turns, to_frame
 from .html.sanitize import visible
 from .model.alternative import Alternative
 from .model.conversation import Conversation
@@ -80,11 +81,8 @@ class TestSet(Protocol):
     def inputs(self) -> list[str]:
         """The current inputs."""
 
-    def preview_inputs(self, turns: Any) -> pd.DataFrame:
-        """What would be added: ``input`` and, in words, what was ``masked``."""
-
     def add_inputs(self, turns: Any) -> pd.DataFrame:
-        """Add them."""
+        """Add them: ``input`` and, in words, what was ``masked``."""
 
 
 def turn_record(conversation: Conversation, exchange: Exchange) -> dict[str, Any]:
@@ -122,7 +120,7 @@ def how_asked_again(conversation: Conversation, exchange: Exchange) -> dict[str,
 def add_to_test_set(test_set: TestSet, turn: Any, *, confirm: bool) -> dict[str, Any]:
     """Add a turn, or show what would be added; returns what a page draws."""
     try:
-        rows = test_set.add_inputs(turn) if confirm else test_set.preview_inputs(turn)
+        rows = test_set.add_inputs(turn) if confirm else to_frame(read_turns(turn))
     except (ValueError, TypeError) as error:
         return {"error": visible(str(error))}
     row = rows.iloc[0]

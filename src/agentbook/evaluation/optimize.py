@@ -204,7 +204,7 @@ class Search:
         return result
 
     def _record(self, earlier: runs.SavedRun | None) -> Callable[[], None]:
-        """Write every reply to the file of this search, until what it returns is called."""
+        """Write every reply to the file of this search, until the result is called."""
         try:
             recorder = runs.Recorder({**self.facts, "lab": lab_data(self.work)}, earlier)
         except OSError as error:

@@ -41,7 +41,7 @@ class Variant:
         Id or name of the agent to configure; None for the lab's. Variants on different
         agents run at the same time.
     model : str or None
-        The language model, if the platform offers several: see `PromptLab.models`.
+        The language model, if the platform offers several: see `client.agents.models`.
     temperature, top_p : float or None
         Numbers from 0 to 2, and from 0 to 1.
     max_tokens : int or None

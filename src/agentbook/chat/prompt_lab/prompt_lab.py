@@ -30,7 +30,6 @@ from ...evaluation.platform import (
     Notify,
     Version,
     complete_settings,
-    model_names,
     read_versions,
 )
 from ...evaluation.run import Options, Plan, progress_bar
@@ -122,8 +121,6 @@ class PromptLab:
     'short list'
     >>> lab.revisions("short list")  # it has no replies yet
     []
-    >>> lab.preview_inputs("I am ada@acme.test. Why?")["input"].tolist()
-    ['I am […]. Why?']
     >>> list(lab.add_inputs("What is a turn?")["input"]) == lab.inputs[1:]
     True
     >>> turns = ab.turns(ab.load_events(client, session), texts=True)
@@ -227,7 +224,7 @@ class PromptLab:
             Use another agent for this variant, so that it runs at the same time as the
             others.
         model : str, optional
-            The language model, if the platform offers several (see `models`).
+            The language model, if the platform offers several (`client.agents.models`).
         temperature, top_p : float, optional
             Numbers from 0 to 2, and from 0 to 1.
         max_tokens : int, optional
@@ -504,7 +501,7 @@ class PromptLab:
         Returns
         -------
         DataFrame
-            What was added, with the columns of `preview_inputs`: ``input``, ``masked``
+            What was added, a row each: ``input``, ``masked``
             and where it comes from.
 
         Raises
@@ -540,7 +537,7 @@ class PromptLab:
         Returns
         -------
         DataFrame
-            What was added: a row with the columns of `preview_inputs`, such as
+            What was added: a row with the columns of `add_inputs`, such as
             ``input`` and ``session_id``.
 
         Raises
@@ -586,7 +583,7 @@ class PromptLab:
         Returns
         -------
         DataFrame
-            What was added: a row with the columns of `preview_inputs`, such as
+            What was added: a row with the columns of `add_inputs`, such as
             ``input``.
 
         Raises
@@ -608,30 +605,6 @@ class PromptLab:
         user = SimulatedUser(name, text, whole_number(max_turns, "max_turns", low=1), stop)
         shown = agent if isinstance(agent, str) else agent.get("full_name") or name
         return self._add([Input(f"{shown}: {text}", user.first_message(), user=user)])
-
-    def preview_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
-        """What `add_inputs` would add; nothing is added.
-
-        Parameters
-        ----------
-        turns : DataFrame, Turn, str, or iterable of these
-            As for `add_inputs`.
-        mask : bool
-            As for `add_inputs`.
-
-        Returns
-        -------
-        DataFrame
-            A row per question: ``input``, ``masked`` (what was masked, in words) and
-            where it comes from: ``session_id``, ``message_id``, ``turn``, ``asked_at``
-            and ``agent``.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is no question in them.
-        """
-        return to_frame(read_turns(turns, mask=mask))
 
     def in_test_set(self, turns: Any) -> pd.Series:
         """Which turns asked the lab's agents one of the test inputs, outside all runs.
@@ -833,12 +806,12 @@ class PromptLab:
         Examples
         --------
         >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
-        >>> now = lab.add_variant("now", system_prompt="Answer questions on the platform.")
+        >>> now = lab.add_variant("now", system_prompt="Answer questions.")
         >>> short = {"short": lambda reply: len(reply.split()) <= 20}
         >>> frame = lab.run(["What is a session?"], checks=short, progress=False)
         >>> [better] = lab.suggest("now", "acme~scribe", n=1)
         >>> better.variant.system_prompt
-        'Answer questions on the platform. Answer in at most two sentences.'
+        'Answer questions. Answer in at most two sentences.'
         """
         options = Options(timeout_s=timeout_s, max_cost=max_cost, prices=prices)
         return loop.run(suggest(self._lab, variant, model, whole_number(n, "n", low=1), options))
@@ -915,7 +888,7 @@ class PromptLab:
         >>> lab.inputs = [f"What is a {each}?" for each in (
         ...     "session", "turn", "draft", "scope", "label", "skill", "task", "topic",
         ...     "version", "credential")]
-        >>> now = lab.add_variant("now", system_prompt="Answer questions on the platform.")
+        >>> now = lab.add_variant("now", system_prompt="Answer questions.")
         >>> checks = {"sourced": lambda reply: "Source" in reply}
         >>> options = {"checks": checks, "rounds": 2, "progress": False}
         >>> best = lab.optimize("now", "acme~scribe", **options)
@@ -1192,17 +1165,6 @@ class PromptLab:
         """
         agent_id = self._lab.require_agent() if agent is None else ref(agent)
         return loop.run(read_versions(self._lab.client, agent_id), operation="lab.versions") or []
-
-    def models(self) -> list[str]:
-        """The language models that a variant may name, the platform's default first.
-
-        Empty if the platform does not list them.
-
-        Raises
-        ------
-        ApiError, ConnectionFailed
-        """
-        return loop.run(model_names(self._lab.client), operation="lab.models")
 
     def diff(self, old: str | Variant | Version, new: str | Variant | Version) -> PromptDiff:
         """The difference between two prompts, and between the settings beside them.
