@@ -290,8 +290,9 @@ def agreement(labels: Any, data: Any = None, *, seed: int = 0) -> pd.DataFrame:
     alpha-reliability"), for any number of raters and missing answers. The interval
     resamples sessions, because the turns of one resemble each other; with `data`, all
     sessions of a person together. Where nobody differed, its lower end is the alpha
-    that would still show no difference in one of 20 samples. Not part of the
-    specification.
+    that would still show no difference in one of 20 samples.
+
+    Not part of the specification.
 
     Examples
     --------

@@ -395,6 +395,11 @@ class PromptLab:
         answer : agentbook.evaluation.experiment.Answer
             Its variant is one of the lab's. It replaces a reply to the same input.
 
+        Raises
+        ------
+        ValueError
+            If two checks have one name.
+
         Examples
         --------
         >>> from agentbook.evaluation.experiment import Answer
