@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ from ..api.policy import sent_at
 from ..events import reader
 from ..events.turns import Event, Turn, TurnLog, moment_of
 from ..frames.analysis.prices import PriceTable, cost_of, gap_of
-from ..frames.analysis.turn_details import Step, add_details, usage_of
+from ..frames.analysis.turn_details import Step, add_details, as_compared, usage_of
+from . import model
 
 if TYPE_CHECKING:
     from ..api.policy import RateLimit
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 300.0
 CONCURRENCY = 4
 POLL_S = 0.5
+_MAX_RESULT = 200  # characters of a step's result that are kept
 OPERATION = "sessions.stream"
 Follow = Callable[..., AsyncGenerator[Event]]
 
@@ -336,3 +339,11 @@ class Budget:
             gap = None if self._prices is None else gap_of(usage, self._prices)
             missing = f"a price for {gap}" if gap else "tokens on the events of a reply"
             self.reason = self._unknown = f"The run stopped because max_cost= cannot be enforced without {missing}."
+
+
+def step_of(name: str, failed: bool, arguments: Any, result: Any) -> model.Step:
+    """A step from what its events say."""
+    came = as_compared(result)
+    if came is not None and len(came) > _MAX_RESULT:
+        came = hashlib.sha256(came.encode("utf-8", "replace")).hexdigest()
+    return model.Step(name, failed, as_compared(arguments), came)

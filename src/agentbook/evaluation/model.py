@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
-
-from ..frames.analysis.paths import as_compared
-
-_MAX_RESULT = 200  # characters of a step's result that are kept
 
 READ = 60_000  # characters of a conversation that its judge reads
 
@@ -29,14 +24,6 @@ class Step(NamedTuple):
     failed: bool = False
     arguments: str | None = None
     result: str | None = None
-
-    @classmethod
-    def of(cls, name: str, failed: bool, arguments: Any, result: Any) -> Step:
-        """A step from what its events say."""
-        came = as_compared(result)
-        if came is not None and len(came) > _MAX_RESULT:
-            came = hashlib.sha256(came.encode("utf-8", "replace")).hexdigest()
-        return cls(name, failed, as_compared(arguments), came)
 
 
 @dataclass(frozen=True, slots=True)

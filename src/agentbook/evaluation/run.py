@@ -34,7 +34,18 @@ from ..api.errors import AgentbookError, NotFound, NotOffered
 from ..client import get_agent, name_of
 from ..frames.analysis.prices import price_table
 from ..frames.analysis.turn_details import numbers_of, sum_usage
-from .asking import CONCURRENCY, TIMEOUT_S, Budget, Follow, Outcome, ask, late_reply, redact_credential, reported_pauses
+from .asking import (
+    CONCURRENCY,
+    TIMEOUT_S,
+    Budget,
+    Follow,
+    Outcome,
+    ask,
+    late_reply,
+    redact_credential,
+    reported_pauses,
+    step_of,
+)
 from .asserts import require_embeddings
 from .check import FUNCTION, Check
 from .checks import read_checks
@@ -496,7 +507,7 @@ async def _next(script: Script, answer: Answer, outcomes: list[Outcome]) -> str 
 
 
 def _steps_of(outcome: Outcome) -> list[Step]:
-    return [Step.of(step.name, step.error is not None, step.arguments, step.result) for step in outcome.steps]
+    return [step_of(step.name, step.error is not None, step.arguments, step.result) for step in outcome.steps]
 
 
 def _joined(outcomes: Sequence[Outcome]) -> Outcome:

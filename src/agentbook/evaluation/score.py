@@ -27,7 +27,7 @@ from ..frames.analysis.turns import is_steps, is_turns, turns
 from ..frames.analysis.usage import with_cost
 from ..frames.labels import targets_of
 from ..frames.tabular import frame_of, part_of, typed, with_provenance
-from .asking import Budget
+from .asking import Budget, step_of
 from .asserts import grade_check, require_embeddings
 from .check import number, whole_number
 from .checks import FORGOT, GAVE_UP, GOAL_REACHED, read_checks
@@ -311,7 +311,7 @@ def _steps(data: Any, steps: Any) -> Mapping[tuple[str, int], list[Step]] | None
     found: dict[tuple[str, int], list[Step]] = {}
     columns = steps.reindex(columns=["session_id", "turn", "name", "status", "arguments", "result"])
     for session, turn, name, status, *said in columns.astype(object).where(columns.notna(), None).to_numpy():
-        found.setdefault((session, turn), []).append(Step.of(name or "", status == "failed", *said))
+        found.setdefault((session, turn), []).append(step_of(name or "", status == "failed", *said))
     return found
 
 

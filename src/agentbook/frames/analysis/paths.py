@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from ..tabular import frame_of, part_of, with_provenance
 from .arguments import OTHER, require, require_top
 from .shares import shares
 from .steps import steps as steps_of
+from .turn_details import as_compared
 from .turns import Integers, is_steps, is_turns, turns_in
 
 NO_STEPS, UNNAMED, ARROW = "(no steps)", "(unnamed)", " > "
@@ -231,27 +230,6 @@ def repeated(runs: Sequence[tuple[Any, Any, Any, Any]]) -> Iterator[tuple[list[i
         results = {as_compared(runs[number][3]) for number in numbers} if len(numbers) >= LEAST else set()
         if len(results - {None}) <= 1 and results:
             yield numbers, None if None in (name, arguments, *results) else True
-
-
-@lru_cache(4096)
-def _parsed(text: str) -> str:
-    """JSON with its fields in order; any other text as it is."""
-    try:
-        value = json.loads(text)
-        return json.dumps(json.loads(value) if isinstance(value, str) else value, sort_keys=True)
-    except (ValueError, RecursionError):
-        return text
-
-
-def as_compared(value: Any) -> str | None:
-    """Arguments or a result as JSON text with its fields in order; None if not known.
-
-    Examples
-    --------
-    >>> as_compared('{"b": 1, "a": 2}') == as_compared({"a": 2, "b": 1})
-    True
-    """
-    return value if value is None else _parsed(value if isinstance(value, str) else json.dumps(value, default=str))
 
 
 def _counted(table: pd.DataFrame, groups: list[str], lengths: pd.Series) -> pd.DataFrame:

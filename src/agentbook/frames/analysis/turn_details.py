@@ -498,3 +498,24 @@ def is_count(value: Any) -> bool:
 def is_cost(value: Any) -> bool:
     """Whether a value can be what something cost."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+@lru_cache(4096)
+def _parsed(text: str) -> str:
+    """JSON with its fields in order; any other text as it is."""
+    try:
+        value = json.loads(text)
+        return json.dumps(json.loads(value) if isinstance(value, str) else value, sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
+
+
+def as_compared(value: Any) -> str | None:
+    """Arguments or a result as JSON text with its fields in order; None if not known.
+
+    Examples
+    --------
+    >>> as_compared('{"b": 1, "a": 2}') == as_compared({"a": 2, "b": 1})
+    True
+    """
+    return value if value is None else _parsed(value if isinstance(value, str) else json.dumps(value, default=str))
