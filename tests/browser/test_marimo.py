@@ -71,7 +71,7 @@ def test_a_person_chats_compares_and_explores_in_marimo(marimo: str, browser: Br
     # marimo itself asks for fonts from outside.
     page.route(lambda url: not url.startswith((marimo, "blob:", "data:")), lambda route: route.abort())
     page.goto(marimo)
-    panel = page.locator(".ab-chat:not(.ab-compare)")
+    panel = page.locator(".ab-chat:not(.ab-compare, .ab-x-pane)")
     box = panel.get_by_role("textbox", name="Message")
     box.press_sequentially("@note")
     expect(panel.get_by_role("option")).to_contain_text("notebook.py")  # files; marimo keeps its variables

@@ -26,6 +26,7 @@ _FENCED = re.compile(r"^(`{3,}).*\n(?P<prompt>(?:.*\n)*?)\1\s*$", re.MULTILINE)
 MAX_PROMPT = 20_000  # characters of a proposal
 _MOST_FAILURES = 8
 _MAX_REPLY = 1_500  # characters of a reply that a proposer reads
+_MAX_CHECK = 400  # characters of a check
 _PROPOSER, _REQUEST = "proposer", "proposal"
 
 

@@ -34,9 +34,29 @@ def _quoting(form: str, otherwise: str = "") -> Callable[[str], str]:
     return sentence
 
 
+_LIMIT = re.compile(r"Answer in (?:at most )?\w+ (?:sentences?|words)\.(?:\s|$)|Answer in detail\.(?:\s|$)")
+
+
+def _keys(reason: str) -> str:
+    """The keys that a JSON schema in a reason requires."""
+    found = re.search(r'"required": *\[([^\]]*)\]', reason)
+    keys = re.findall(r'"(\w+)"', found[1]) if found else []
+    quoted = [f'"{key}"' for key in keys or ("answer", "source")]
+    return (
+        f"Answer as JSON with the keys {', '.join(quoted[:-1])} and {quoted[-1]}."
+        if quoted[1:]
+        else f"Answer as JSON with the key {quoted[0]}."
+    )
+
+
+def _about(reason: str) -> str:
+    found = re.search(r"(?:about|mention|say|name)s? ((?:the |an? )?\w+)", reason)
+    return f"Never mention {found[1]}." if found else ""
+
+
 # What a reason speaks of, and the sentences that may mend it, the likeliest first.
 _RULES: tuple[tuple[str, tuple[str | Callable[[str], str], ...]], ...] = (
-    (r"\bjson|schema|\bkeys?\b", ('Answer as JSON with the keys "answer" and "source".',)),
+    (r"\bjson|schema|\bkeys?\b", (_keys,)),
     (r"\btable|column", ("Answer as a table.",)),
     (r"\bnumbered|step by step|\bsteps\b", ("Answer in numbered steps.",)),
     (r"bullet|\blist\b|points?\b", ("Answer as a bulleted list.", "Answer in at most three bullet points.")),
@@ -53,7 +73,7 @@ _RULES: tuple[tuple[str, tuple[str | Callable[[str], str], ...]], ...] = (
     (r"upper|capital|shout", ("Write in upper case.",)),
     (r"lower.?case|small letters", ("Write in lower case.",)),
     (r"friendl|polite|kind|warm|tone|rude|cheer", ("Be friendly.",)),
-    (r"not[- :]|never|without|avoid|forbid|mention|contains the word", (_quoting('Never mention "{}".'),)),
+    (r"not[- :]|never|without|avoid|forbid|mention|contains the word|quiet|silent|hides?\b", (_quoting('Never mention "{}".', ""), _about)),
     (r"contains|\bsays?\b|includes?|missing", (_quoting('End with "{}".'),)),
     (r"short|brief|long\b|length|concise|characters|terse|rambl|verbose|<=", ("Answer in at most two sentences.", "Answer in one sentence.", "Answer in at most 20 words.")),
     (r"detail|thorough|complete|enough|>=|at least", ("Answer in detail.",)),
@@ -94,7 +114,9 @@ def propose(request: str) -> str:
     options = [(reason, sentence) for reason in counted for sentence in _sentences(reason)]
     options += [(counted[0] if counted else "the replies", sentence) for sentence in _GUESSES]
     for reason, sentence in options:
-        new = f"{prompt} {sentence}".strip()
+        # A second limit of the same kind takes the place of the first.
+        kept = _LIMIT.sub("", prompt).strip() if _LIMIT.fullmatch(f"{sentence} ") else prompt
+        new = f"{kept} {sentence}".strip()
         if sentence not in prompt and _squeezed(new) not in tried:
             return f"Add a rule for “{reason}”.\n```\n{new}\n```"
     return "I know no other rule that would help."
