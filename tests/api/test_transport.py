@@ -84,6 +84,7 @@ def test_closing_the_client_ends_what_its_threads_do_at_once(
             pool.submit(client.workspaces.uninstall_agent, "i1"),
         ]
         while len(platform.requests) < transport.MAX_CONNECTIONS:
+            assert not any(each.done() for each in (*reads, *writes))
             time.sleep(0.01)
         reads += [pool.submit(client.me.get) for _ in range(8)]  # which wait for a connection
         client.close()

@@ -16,6 +16,7 @@ class RawPlatform(socketserver.ThreadingTCPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 128  # connections that have to wait until they are accepted
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
