@@ -17,7 +17,7 @@ from agentbook.evaluation.inputs import Input
 from agentbook.evaluation.model import Grade
 from agentbook.evaluation.optimize import FEWEST, copied
 from agentbook.evaluation.statistics import compare_variants
-from agentbook.evaluation.suggest import MAX_PROMPT, ROLE, read_proposal, request
+from agentbook.evaluation.suggest import MAX_PROMPT, ROLE, failures, read_proposal, request
 from agentbook.service.demo.agents.proposer import OF_A_PROPOSAL
 from chat.prompt_lab.form import until, walk, words
 from service.process import Service
@@ -194,6 +194,8 @@ def test_suggestions_mend_what_failed_and_change_nothing(make: Callable[..., ab.
     with pytest.raises(ValueError, match="nothing to mend"):
         lab.suggest("now", "acme~scribe")
     lab.run(progress=False)
+    [(_, reasons), *_] = failures(lab._lab, lab._lab.answers)
+    assert reasons[0].startswith("short: words <= 20: ")
     made = lab.suggest("now", "acme~scribe", n=2)
     assert len({each.variant.system_prompt for each in made}) == 2
     assert "+" in made[0].diff

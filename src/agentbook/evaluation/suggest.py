@@ -57,9 +57,11 @@ def failures(experiment: Experiment, answers: Iterable[Answer]) -> list[tuple[An
     """The answers that a check or a person did not pass, with the reasons."""
     found = []
     for answer in answers:
-        grades = [(name, answer.verdicts.get(name)) for name in experiment.all_checks]
+        grades = [(check, answer.verdicts.get(name)) for name, check in experiment.all_checks.items()]
         reasons = [
-            f"{name}: {grade.reason or 'not passed'}" for name, grade in grades if grade and grade.passed is False
+            f"{clip(str(check), _MAX_CHECK)}: {grade.reason or 'not passed'}"
+            for check, grade in grades
+            if grade and grade.passed is False
         ]
         if answer.thumb is False or (answer.note and answer.thumb is None):
             reasons.append(f"A person says: {answer.note or 'not good'}")
