@@ -67,7 +67,6 @@ FRAMES_LAYERS = [
     "formats",
     "analysis",
     "tabular",
-    "links",
     "parse",
 ]
 SERVICE_LAYERS = [

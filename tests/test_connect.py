@@ -239,12 +239,12 @@ def test_a_data_directory_of_others_is_not_believed(data: Path, theirs: str, mon
 def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert embedded.find() is None
+    assert discovery_file.find() is None
     assert not data.exists(), "finding starts nothing"
     data.mkdir()
     for text in ("", "{}", '{"base_url": "http://127.0.0.1:9/v1", "pid": 1}', '{"base_url": 3, "pid": "x"}'):
         (data / "service.json").write_text(text)
-        assert embedded.find() is None
+        assert discovery_file.find() is None
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
     with impostor() as base_url:
@@ -252,20 +252,20 @@ def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(
         # Its id may belong to another process of this user meanwhile.
         for pid in (ended.pid, 0, -1, 2**40, os.getpid()):
             (data / "service.json").write_text(json.dumps(facts | {"pid": pid}))
-            assert embedded.find() is None, pid
+            assert discovery_file.find() is None, pid
         # Of an earlier version, whose file has no token: no answer proves anything.
         monkeypatch.setattr(Impostor, "token", "")
         (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid(), "token": ""}))
-        assert embedded.find() is None
+        assert discovery_file.find() is None
         # The one that can answer is the service.
         monkeypatch.setattr(Impostor, "token", "t0ken")
         (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
-        service = embedded.find()
+        service = discovery_file.find()
         assert service is not None
         assert "t0ken" not in repr(service)
         # A nonce that another program passed on is answered for another address.
         monkeypatch.setattr(Impostor, "address", "http://127.0.0.1:9/v1")
-        assert embedded.find() is None
+        assert discovery_file.find() is None
 
 
 class Impostor(BaseHTTPRequestHandler):
@@ -454,4 +454,4 @@ def test_a_service_that_does_not_answer_in_time_is_ended(data: Path, monkeypatch
     assert processes
     for process in processes:
         process.wait(60)
-    assert embedded.find() is None
+    assert discovery_file.find() is None

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import http.client
 import inspect
 import json
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -42,21 +40,10 @@ from .service.errors import OperatorError
 START_TIMEOUT_S = 60.0
 _PORT_FILE = "last-port"
 _LOCK_FILE = "starting.lock"
-# Without the environment's proxy, because the service is on this machine.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 # Processes started here. Without a reference, Python would warn that this process did
 # not wait for a service that outlives it.
 children: list[subprocess.Popen[bytes]] = []
-
-
-def data_directory() -> Path:
-    """The service's data directory: ``AGENTBOOK_DATA``, or the system's default.
-
-    The default is one of the user's directories, where the system keeps application
-    data.
-    """
-    return default_data()
 
 
 def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> RunningService:
@@ -70,7 +57,7 @@ def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> Runn
         If others can write to the directory, or the service cannot be started; the
         message is the service's own.
     """
-    data = data or data_directory()
+    data = data or default_data()
     try:
         discovery_file.register_user(data)
     except OperatorError as error:
@@ -88,31 +75,7 @@ def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> Runn
                 f"connect: {data} cannot be locked ({error.strerror or error}). Set AGENTBOOK_DATA to a folder on a local "
                 "disk, or AGENTBOOK_BASE_URL to a platform."
             ) from None
-        return find(data) or _start(data, options)
-
-
-def find(data: Path | None = None) -> RunningService | None:
-    """The running service of a data directory, or None. Starts nothing."""
-    service = discovery_file.read(data or data_directory())
-    is_there = service is not None and discovery_file.is_alive(service.pid, own=True) and _proves_itself(service)
-    return service if is_there else None
-
-
-def _proves_itself(service: RunningService) -> bool:
-    """Whether the service itself answers at its address.
-
-    Another program may have taken the port of a service that was killed, and it would
-    get the key. Only the service can answer with the token in the discovery file.
-    """
-    nonce = secrets.token_urlsafe(24)
-    address = f"{service.base_url.removesuffix('/v1')}/_proof?nonce={nonce}"
-    try:
-        with _opener.open(address, timeout=5) as reply:
-            answer = reply.read(1000)
-    except (OSError, http.client.HTTPException, ValueError):
-        return False
-    expected = discovery_file.proof(service.token, service.base_url, nonce).encode()
-    return bool(service.token) and secrets.compare_digest(answer, expected)
+        return discovery_file.find(data) or _start(data, options)
 
 
 def _start(data: Path, options: Sequence[str]) -> RunningService:
@@ -180,7 +143,7 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
         )
     deadline = time.monotonic() + START_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline:
-        service = find(data)
+        service = discovery_file.find(data)
         if service is not None and service.pid == process.pid:
             children.append(process)
             with contextlib.suppress(OSError):  # on a full disk, the next start takes another port
@@ -210,13 +173,7 @@ class LocalKey(ApiKey):
 
     def __init__(self, key: str, service: RunningService) -> None:
         super().__init__(key)
-        self._service = service
-
-    def prove(self) -> None:
-        """Raise a ConnectionError unless the service or its successor has the port."""
-        found = find(self._service.data)
-        if found is None or found.base_url != self._service.base_url:
-            raise ConnectionError("the embedded service does not run any more: call connect() again")
+        self.prove = functools.partial(discovery_file.prove, service)
 
 
 def local_key(service: RunningService) -> ApiKey:
@@ -430,7 +387,7 @@ class Platform:
         address = f"{self.base_url.removesuffix('/v1')}/_admin/faults"
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         request = urllib.request.Request(address, json.dumps(body).encode(), headers, method=method)  # noqa: S310
-        _opener.open(request, timeout=30).close()
+        discovery_file.opener.open(request, timeout=30).close()
 
 
 def _end(service: RunningService) -> None:

@@ -64,10 +64,13 @@ class _LazyList:
 
     def _linked(self, frame: pd.DataFrame, url: str | None) -> pd.DataFrame:
         """The frame of the whole list, of sessions with links to them."""
-        from .frames.links import of_client, with_links
+        if url is not None:
+            frame.attrs["agentbook"]["session_url"] = url
+        if self.list_call.resource != "sessions":
+            return frame
+        from .frames.tabular import with_links
 
-        frame.attrs["agentbook"] |= of_client(url)
-        return with_links(frame, frame, "id") if self.list_call.resource == "sessions" else frame
+        return with_links(frame, frame, "id")
 
     def _known_total(self, first: Page) -> int | None:
         """The number of items that the first page reports; None if it reports none."""

@@ -32,9 +32,9 @@ from .frames.analysis.arguments import silent
 from .frames.analysis.turns import turns, with_sessions
 from .frames.history.findings import findings
 from .frames.history.history import History
-from .frames.links import link, session_url
 from .frames.parse.schemas import STR
 from .frames.store.query import Limits
+from .frames.tabular import link, session_url
 
 SINCE = "30d"
 ROWS, MAX_ROWS = 100, 1000

@@ -499,6 +499,7 @@ class Network:
         self.base_url = base_url
         self.tls = tls
         self.proxy = proxy
+        self._is_local = is_loopback(base_url)
 
     def open_client(self) -> httpx2.Client:
         """A client whose read timeout covers a whole request, also its connection."""
@@ -521,7 +522,7 @@ class Network:
         }
         if proxy is None:
             # uvloop does not know this argument. This machine has nothing to try next.
-            races = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop) and not is_loopback(self.base_url)
+            races = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop) and not self._is_local
             return options | {"proxy": None} | ({"happy_eyeballs_delay": NEXT_ADDRESS_S} if races else {})
         # The proxy looks up the host, as with requests.
         scheme = "socks5h" if proxy.url.scheme == "socks5" else proxy.url.scheme
@@ -562,9 +563,7 @@ class Network:
     def _proxy(self) -> httpx2.Proxy | None:
         """The proxy to use. None for a direct connection."""
         # No variable holds the address itself: a traceback would show its password.
-        address = Hidden(
-            re.sub(r"^\s*socks://", "socks5://", self.proxy or _environment_proxy(self.base_url) or "").strip()
-        )
+        address = Hidden(re.sub(r"^\s*socks://", "socks5://", self.proxy or self._environment_proxy() or "").strip())
         if not address:
             return None
         try:
@@ -586,6 +585,15 @@ class Network:
             proxy.ssl_context = self._certificates
         return proxy
 
+    def _environment_proxy(self) -> str | None:
+        """The proxy that the environment, or the system, names for the address."""
+        parts = urlsplit(self.base_url)
+        # With its port and without: an IPv6 address has colons of its own.
+        if self._is_local or any(map(urllib.request.proxy_bypass, (parts.netloc, parts.hostname or ""))):
+            return None
+        proxies = urllib.request.getproxies()
+        return proxies.get(parts.scheme) or proxies.get("all")
+
     def _proxy_error(self, problem: str) -> AgentbookError:
         parts = urlsplit(self.base_url)
         names = (name for kind in (parts.scheme, "all") for name in (f"{kind}_proxy", f"{kind}_proxy".upper()))
@@ -594,16 +602,6 @@ class Network:
             source = next((name for name in names if os.environ.get(name)), "This system")
             directly = f" To reach the platform directly, set NO_PROXY={parts.hostname}."
         return AgentbookError(f"{source} names {problem}{directly}")
-
-
-def _environment_proxy(base_url: str) -> str | None:
-    """The proxy that the environment, or the system, names for an address."""
-    parts = urlsplit(base_url)
-    # With its port and without: an IPv6 address has colons of its own.
-    if is_loopback(base_url) or any(map(urllib.request.proxy_bypass, (parts.netloc, parts.hostname or ""))):
-        return None
-    proxies = urllib.request.getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
 
 
 class _Transport(httpx2.HTTPTransport):

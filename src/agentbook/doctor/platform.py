@@ -27,8 +27,8 @@ from ..api.errors import (
 )
 from ..api.oauth.token_store import TokenStore
 from ..client import Client
-from ..embedded import data_directory, find, read_key
-from ..service.discovery_file import KEY_FILE, distrust, is_alive, read
+from ..embedded import read_key
+from ..service.discovery_file import KEY_FILE, default_data, distrust, find, is_alive, read
 from ..service.engines.llm.models import is_configured
 from .finding import Finding
 
@@ -101,7 +101,7 @@ def connection() -> Iterator[Finding]:
 
 
 def _embedded_service() -> Iterator[Finding]:
-    data = data_directory()
+    data = default_data()
     if reason := distrust(data):
         problem, _, advice = reason.partition(": ")
         yield Finding("wrong", "embedded service", problem, advice)

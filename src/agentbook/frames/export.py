@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from .._files import atomic_write, file_path
 from .._text import replace_surrogates, visible
+from ..api.address import origin
 from .formats.model import conversations_of
 from .formats.registry import SUFFIXES
-from .links import anchor
 from .parse.schemas import STR
 from .tabular import KEY, frame_of, is_tabular, to_strings
 
@@ -557,3 +557,19 @@ def to_polars(frame: pd.DataFrame) -> Any:
     except ImportError:
         raise ImportError("to_polars() needs Polars: pip install polars.") from None
     return polars.from_arrow(to_arrow(frame))
+
+
+def anchor(url: str, text: str) -> str:
+    """The text as HTML that leads to a web address, or alone if `url` is none.
+
+    Examples
+    --------
+    >>> anchor("https://app.example/s/1?a&b", "<b>").partition(" target")[0]
+    '<a href="https://app.example/s/1?a&amp;b"'
+    >>> anchor("javascript:alert(1)", "<b>")
+    '&lt;b&gt;'
+    """
+    place, shown = origin(url), escape(text, quote=False)
+    if place is None or place[0] not in ("https", "http"):
+        return shown
+    return f'<a href="{escape(url)}" target="_blank" rel="noopener noreferrer">{shown}</a>'

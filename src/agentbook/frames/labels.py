@@ -29,10 +29,9 @@ from .analysis.arguments import require
 from .analysis.turns import is_sessions, people_of, turns_of
 from .formats.model import moment_of, separator_of
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
-from .links import with_links
 from .parse.frame import list_column
 from .parse.schemas import STR
-from .tabular import frame_of, is_tabular, part_of, typed, with_provenance
+from .tabular import frame_of, is_tabular, part_of, typed, with_links, with_provenance
 
 COLUMNS = {
     **{"session_id": "str", "message_id": "str", "question": "str", "value": "str", "kind": "str"},

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import pyarrow as pa
 
 from .._text import replace_surrogates
-from .links import with_links
+from ..api.address import checked_session_url
 from .parse.frame import jsonable, to_pandas
 from .parse.schemas import STR, TEXT
 
+SESSION_URL = "session_url"  # in a frame's provenance; empty where ids are not the platform's
+SESSION_URL_VARIABLE = "AGENTBOOK_SESSION_URL"
 KEY = b"agentbook"  # the key of a frame's provenance in the metadata of an Arrow table
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
 # Raised for what pandas does not have: a union, an unknown extension type, a date after
@@ -229,6 +233,61 @@ def with_provenance(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **d
     known = {key: value for key, value in source.attrs.get("agentbook", {}).items() if key != "problems"}
     frame.attrs["agentbook"] = jsonable({**known, "derived": derived, **details})
     return frame
+
+
+def session_url(frame: pd.DataFrame) -> str:
+    """The address of the sessions in a frame, with placeholders; empty for none.
+
+    Raises
+    ------
+    ValueError
+        If the environment variable holds none.
+    """
+    known = frame.attrs.get("agentbook", {}).get(SESSION_URL)
+    if known is None:
+        named = os.environ.get(SESSION_URL_VARIABLE, "").strip()
+        return checked_session_url(named, SESSION_URL_VARIABLE) if named else ""
+    try:  # a file may be somebody else's
+        return checked_session_url(str(known)) if known else ""
+    except ValueError:
+        return ""
+
+
+def of_client(url: str | None) -> dict[str, str]:
+    """What the provenance of a frame that a client loads says of its address."""
+    return {} if url is None else {SESSION_URL: url}
+
+
+def link(url: str, session: object, message: object = None) -> str | None:
+    """The link to a session, or to a message in it; None without an address or an id.
+
+    Examples
+    --------
+    >>> link("https://app.example/s/{session_id}#{message_id}", "s/1", "m1")
+    'https://app.example/s/s%2F1#m1'
+    >>> link("https://app.example/s/{session_id}#{message_id}", "s1")
+    'https://app.example/s/s1'
+    """
+    if not url or not isinstance(session, str):
+        return None
+    message = quote(message, safe="") if isinstance(message, str) else ""
+    filled = url.replace("{message_id}", message).replace("{session_id}", quote(session, safe=""))
+    return filled.removesuffix("#")
+
+
+def with_links(frame: pd.DataFrame, source: pd.DataFrame, id_: str = "session_id") -> pd.DataFrame:
+    """The frame with a column ``link``, if `source` has an address; else as it is.
+
+    A link leads to the question of a turn, or to its reply if it has no question.
+    """
+    if id_ not in frame or not (url := session_url(source)):
+        return frame
+    ids = [frame[name] for name in ("message_id", "reply_id") if name in frame]
+    messages = ids[0].fillna(ids[-1]) if ids else pd.Series(None, frame.index, dtype=STR)
+    links = [link(url, session, message) for session, message in zip(frame[id_], messages, strict=True)]
+    linked = frame.assign(link=pd.Series(links, frame.index, dtype=STR))
+    linked.attrs = frame.attrs
+    return linked
 
 
 def typed(

@@ -37,12 +37,12 @@ from ..frames.analysis.arguments import local_text, silent
 from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, refs_of
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of
-from ..frames.links import of_client
 from ..frames.load.loader import Progress, in_daemon_thread
 from ..frames.load.session_ids import require_client
 from ..frames.parse.frame import to_pandas
 from ..frames.store.files import SCHEMA, Manifest, sort_events
 from ..frames.store.sync import Sources, Sync
+from ..frames.tabular import of_client
 from .listeners import Listeners
 from .rules import check_rules, message_of, read_rule
 

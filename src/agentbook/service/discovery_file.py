@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import http.client
 import json
 import os
+import secrets
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +35,8 @@ SERVICE_FILE = "service.json"
 IMPORTED_AGENT = "AGENTBOOK_IMPORTED_AGENT"
 """The variable that names an agent's function while its process imports it."""
 UNUSED_FOR_S = 60.0
+# Without the environment's proxy, because the service is on this machine.
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _POLL_S = 5.0
 
 
@@ -89,6 +94,37 @@ def proof(token: str, base_url: str, nonce: str) -> str:
     to the service.
     """
     return hmac.digest(token.encode(), f"{nonce} {base_url}".encode(), "sha256").hex()
+
+
+def find(data: Path | None = None) -> RunningService | None:
+    """The service that runs on a data directory and has proved itself, or None."""
+    service = read(data or default_data())
+    is_there = service is not None and is_alive(service.pid, own=True) and _proves_itself(service)
+    return service if is_there else None
+
+
+def _proves_itself(service: RunningService) -> bool:
+    """Whether the service itself answers at its address.
+
+    Another program may have taken the port of a service that was killed, and it would
+    get the key. Only the service can answer with the token in the discovery file.
+    """
+    nonce = secrets.token_urlsafe(24)
+    address = f"{service.base_url.removesuffix('/v1')}/_proof?nonce={nonce}"
+    try:
+        with opener.open(address, timeout=5) as reply:
+            answer = reply.read(1000)
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+    expected = proof(service.token, service.base_url, nonce).encode()
+    return bool(service.token) and secrets.compare_digest(answer, expected)
+
+
+def prove(known: RunningService) -> None:
+    """Raise a ConnectionError unless a service, or its successor, has its port."""
+    found = find(known.data)
+    if found is None or found.base_url != known.base_url:
+        raise ConnectionError("the embedded service does not run any more: call connect() again")
 
 
 def running(data: Path) -> RunningService:

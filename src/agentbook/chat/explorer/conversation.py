@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from ...frames.analysis.arguments import local_text
-from ...frames.links import anchor, link, session_url
+from ...frames.export import anchor
+from ...frames.tabular import link, session_url
 from ..html import message_html
 from ..html.sanitize import escape
 from ..model.exchange import Exchange

@@ -775,8 +775,9 @@ def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED
 def _microseconds(events: pd.DataFrame, rows: Integers) -> Integers:
     """`created_at` in microseconds since the epoch, else the time in the id, if any."""
     moments = events["created_at"].iloc[rows].dt.tz_localize(None)
-    in_ids = instants_of_ids(to_arrow(events["id"].iloc[rows[moments.isna()]]))
-    moments[moments.isna()] = in_ids.to_numpy(zero_copy_only=False)
+    if (missing := moments.isna()).any():
+        in_ids = instants_of_ids(to_arrow(events["id"].iloc[rows[missing]]))
+        moments[missing] = in_ids.to_numpy(zero_copy_only=False)
     times: Integers = moments.ffill().fillna(pd.Timestamp(0)).to_numpy("datetime64[us]").astype(np.int64)
     return times
 

@@ -32,9 +32,8 @@ from ...api.span import is_persisted, milliseconds_of, normalize, parse_length
 from ...events.turns import parse_moment
 from ..analysis.turn_details import CONTAINERS, COUNTS, FIELDS, OF_TOOLS
 from ..analysis.turns import read_events
-from ..links import SESSION_URL
 from ..parse.schemas import SCHEMAS, STR
-from ..tabular import to_strings
+from ..tabular import SESSION_URL, to_strings
 from .history import History
 
 TEXTS = ("mask", "drop", "keep")

@@ -21,10 +21,9 @@ from ...api.span import Span, normalize, zone
 from ..analysis.arguments import local_text, require, rows_in, span_in, with_advice, zone_in
 from ..analysis.credentials import credential_report
 from ..analysis.turns import people_first, tell_apart, turn_events, turns, with_sessions
-from ..links import with_links
 from ..parse.frame import to_frame
 from ..parse.schemas import STR
-from ..tabular import frame_of
+from ..tabular import frame_of, with_links
 from .catalog import look_up, refs_of
 from .report import RESTRICTED, write_report
 

@@ -29,7 +29,7 @@ from ..analysis.authors import authors
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
 from ..analysis.timing import latency as latency_table
-from ..links import anchor
+from ..export import anchor
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency
 from .findings import findings

@@ -12,7 +12,7 @@ from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError, InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
-from ..links import of_client
+from ..tabular import of_client
 from .loader import MAX_CONCURRENCY, Loader, Progress
 from .session_ids import require_client, session_ids
 

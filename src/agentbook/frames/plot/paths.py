@@ -10,8 +10,8 @@ import pandas as pd
 from ..analysis.arguments import require_top
 from ..analysis.paths import UNNAMED, steps_in
 from ..analysis.turns import turns_in
-from ..links import with_links
 from ..parse.schemas import STR
+from ..tabular import with_links
 from .chart import Chart, with_text
 from .style import COLOURS, FAINT, INK, Marks, altair, styled, tooltip
 
