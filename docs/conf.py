@@ -7,10 +7,14 @@ the commands. Nothing is fetched: the inventories of other projects are in this 
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 import agentbook
+from agentbook.service.demo.manual import ORDER, order
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
@@ -40,7 +44,8 @@ html_title = "agentbook"
 html_sidebars = {"gallery": []}  # a page without pages below it
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_search_scorer = str(HERE / "_static" / "scorer.js")
+html_search_scorer = str(HERE / "_static" / "scorer.js")  # knows the manual's order by this script:
+html_js_files = [(None, {"body": f"const MANUAL = {json.dumps(order((HERE / ORDER).read_text('utf-8')))};"})]
 html_show_sourcelink = False
 templates_path = ["_templates"]
 
@@ -69,3 +74,44 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"  # words such as "of"; the names that link are those of the aliases
 nitpicky = True
+
+# Pages that had another name, or are parts of others: links to them lead somewhere.
+MOVED = {
+    "06-analyses": "analyses",
+    "18-binder-and-tutorials": "binder-and-tutorials",
+    "09-chat-panel": "chat-panel",
+    "02-connecting": "connecting",
+    "08-credentials": "credentials",
+    "05-dataframes": "dataframes",
+    "24-deployment": "deployment",
+    "17-embedded-service": "embedded-service",
+    "11-errors-and-limits": "errors-and-limits",
+    "23-evaluation-files": "evaluation-files",
+    "01-getting-started": "getting-started",
+    "20-glossary": "glossary",
+    "10-prompt-lab": "prompt-lab",
+    "26-questions": "questions",
+    "12-scopes-and-keys": "scopes-and-keys",
+    "03-sessions-and-events": "sessions-and-events",
+    "07-store-and-dask": "store-and-dask",
+    "04-streaming": "streaming",
+    "19-troubleshooting": "troubleshooting",
+    "15-workspaces-and-agents": "workspaces-and-agents",
+    "25-your-own-agent": "your-own-agent",
+}
+_REDIRECT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Moved</title>
+<script>location.replace("{new}.html" + location.hash)</script>
+<noscript><meta http-equiv="refresh" content="0; url={new}.html"></noscript>
+<p>This page is now <a href="{new}.html">{new}</a>.</p></html>
+"""
+
+
+def redirect(app: Sphinx, error: Exception | None) -> None:
+    """Write a page under each old name that leads to the new one."""
+    for old, new in MOVED.items() if app.builder.format == "html" else ():
+        Path(app.outdir, f"{old}.html").write_text(_REDIRECT.format(new=new), "utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("build-finished", redirect)

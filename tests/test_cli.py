@@ -234,6 +234,6 @@ def test_members_and_workspaces(tmp_path: Path) -> None:
 
 
 def test_the_manual_names_every_option_of_an_evaluation() -> None:
-    page = (Path(__file__).parents[1] / "docs/23-evaluation-files.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "docs/evaluation-files.md").read_text("utf-8")
     options = {option for parameter in main.commands["eval"].params for option in parameter.opts if "--" in option}
     assert [option for option in options if option not in page] == []

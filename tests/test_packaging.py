@@ -142,7 +142,9 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> N
     source = {name.removeprefix("src/") for name in tracked() if name.startswith("src/agentbook/")}
     # Of docs only the manual: the rest makes the site.
     included = {"agentbook/constraints.txt"} | {
-        f"agentbook/{name}" for name in tracked() if re.match(r"docs/[0-9][^/]*\.md$|notebooks/.*\.ipynb$", name)
+        f"agentbook/{name}"
+        for name in tracked()
+        if re.match(r"docs/([^/]*\.md|manual\.rst)$|notebooks/.*\.ipynb$", name)
     }
     assert names == source | included
 

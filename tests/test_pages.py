@@ -107,7 +107,7 @@ def test_the_python_names_on_a_page_exist(name: str) -> None:
 def test_a_prompt_lab_has_few_public_names_each_on_its_page() -> None:
     names = {name for name in dir(ab.PromptLab(NAMES["client"])) if not name.startswith("_")}
     assert len(names) <= 40
-    assert names - set(re.findall(r"\b(?:lab|experts|PromptLab)\.(\w+)", PAGES["10-prompt-lab.md"])) == set()
+    assert names - set(re.findall(r"\b(?:lab|experts|PromptLab)\.(\w+)", PAGES["prompt-lab.md"])) == set()
 
 
 def options_of(command: click.Command) -> set[str]:

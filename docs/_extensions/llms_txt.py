@@ -12,6 +12,8 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from agentbook.service.demo.manual import ORDER, order
+
 ABOUT = (
     "A notebook toolkit for the Agent Platform Public API: sessions as pandas DataFrames, analyses, chat panels, tests "
     "of prompts, and the platform itself as an embedded service. `agentbook skill` writes a skill for coding agents."
@@ -34,7 +36,8 @@ def write(app: Sphinx, error: Exception | None) -> None:
     if error is not None or app.builder.format != "html":
         return
     sections: dict[str, list[str]] = {"Manual": [], "Tutorials": [], "About": []}
-    for name in sorted(app.env.found_docs):
+    places = {name: place for place, name in enumerate(order(Path(app.srcdir, ORDER).read_text("utf-8")))}
+    for name in sorted(app.env.found_docs, key=lambda name: (places.get(name, len(places)), name)):
         path = Path(app.env.doc2path(name))
         if path.suffix not in (".md", ".ipynb"):
             continue

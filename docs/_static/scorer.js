@@ -1,6 +1,6 @@
 // Sphinx's own scores; of pages that fit alike, those of the manual come first, in its order.
 var Scorer = {
-  score: ([docname, title, anchor, description, score]) => score - (parseInt(docname) || 50) / 100,
+  score: ([docname, title, anchor, description, score]) => score - (MANUAL.indexOf(docname) + 1 || 100) / 200,
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

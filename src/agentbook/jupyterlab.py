@@ -29,7 +29,7 @@ from .service.discovery_file import default_data
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 # A link to a page of the manual opens it as a page, not as source text.
 SETTINGS = {"@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}}}
-_PAGES = "[0-9]*.md"  # the manual's pages; other files are only for the site
+_PAGES = "*.md"  # the manual's pages; other files are only for the site
 MANIFEST = ".copied.json"  # of each copied file: path below the folder -> SHA-256
 
 

@@ -14,7 +14,7 @@ from agentbook.service.demo.manual import folder
 
 from .kit import SECRET
 
-PAGE = folder() / "19-troubleshooting.md"
+PAGE = folder() / "troubleshooting.md"
 SOURCES = sorted(Path(doctor.__file__).parent.glob("*.py"))
 
 

@@ -208,7 +208,7 @@ def test_the_first_example_of_the_manual_runs(
 ) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
     monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*SCOPES))
-    page = (Path(__file__).parents[2] / "docs/23-evaluation-files.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs/evaluation-files.md").read_text("utf-8")
     assert len(page.splitlines()) <= 200
     (tmp_path / "lab.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
     done = evaluate(tmp_path / "lab.yaml", "--out", tmp_path / "out")

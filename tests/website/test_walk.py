@@ -21,7 +21,7 @@ NARROW_PAGES = (
     "index",
     "gallery",
     "reference",
-    "06-analyses",
+    "analyses",
     "reference/rest-api",
     "reference/charts",
     "generated/rest/agents",
@@ -115,7 +115,7 @@ def test_a_picture_of_the_gallery_leads_to_its_cell(front: Page) -> None:
 
 
 def test_code_in_the_manual_leads_to_the_reference(front: Page, site: Path) -> None:
-    front.goto((site / "04-streaming.html").as_uri())
+    front.goto((site / "streaming.html").as_uri())
     front.get_by_role("main").get_by_role("link", name="client.sessions.stream", exact=True).first.click()
     expect(front.locator(":target")).to_contain_text("stream(")
 
@@ -125,12 +125,12 @@ def test_code_in_the_manual_leads_to_the_reference(front: Page, site: Path) -> N
     [
         ("load_history", "agentbook.load_history.html"),
         ("listAgents", "agents.html"),
-        ("install", "01-getting-started.html"),
-        ("windows", "01-getting-started.html"),
-        ("latency by agent", "06-analyses.html"),
-        ("ollama", "17-embedded-service.html"),
-        ("jupyterhub", "19-troubleshooting.html"),
-        ("docker", "24-deployment.html"),
+        ("install", "getting-started.html"),
+        ("windows", "getting-started.html"),
+        ("latency by agent", "analyses.html"),
+        ("ollama", "embedded-service.html"),
+        ("jupyterhub", "troubleshooting.html"),
+        ("docker", "deployment.html"),
     ],
 )
 def test_the_search_finds(front: Page, words: str, target: str) -> None:

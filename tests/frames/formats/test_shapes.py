@@ -208,7 +208,7 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
     "Claude Code": [(CLAUDE, WHOLE)],
     "Codex": [(CODEX, WHOLE)],
 }  # fmt: skip
-MANUAL = Path(__file__).parents[3] / "docs/05-dataframes.md"
+MANUAL = Path(__file__).parents[3] / "docs/dataframes.md"
 
 
 def write(path: Path, document: Any) -> Any:

@@ -27,7 +27,7 @@ from service.world import basic
 from support.certificate import make_certificate
 from support.processes import PlatformOfProcesses
 
-PAGE = (Path(__file__).parents[3] / "docs" / "24-deployment.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text("utf-8")
 
 
 def block(language: str, number: int = 0) -> str:

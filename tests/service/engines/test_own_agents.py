@@ -13,7 +13,7 @@ import agentbook as ab
 from service.process import Service
 from service.world import on_sqlite
 
-PAGE = (Path(__file__).parents[3] / "docs" / "25-your-own-agent.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "your-own-agent.md").read_text("utf-8")
 
 
 def blocks(title: str, language: str) -> list[str]:

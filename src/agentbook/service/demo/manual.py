@@ -19,6 +19,7 @@ from math import log
 from pathlib import Path
 
 GLOSSARY = "Glossary"
+ORDER = "manual.rst"  # the site's table of contents
 # Words that do not name a subject.
 STOP_WORDS = frozenset(
     """
@@ -296,11 +297,22 @@ def manual() -> Manual:
 
 @cache
 def _manual() -> Manual:
-    pages = sorted(folder().glob("*.md"))
+    pages = [folder() / f"{name}.md" for name in order((folder() / ORDER).read_text("utf-8"))]
     return Manual(section for page in pages for section in read_page(page.read_text("utf-8")))
+
+
+def order(contents: str) -> list[str]:
+    r"""The names of the manual's pages, in the order of its table of contents.
+
+    Examples
+    --------
+    >>> order(".. toctree::\n   :hidden:\n\n   glossary\n   your-own-agent\n")
+    ['glossary', 'your-own-agent']
+    """
+    return re.findall(r"^   ([a-z-]+)$", contents, re.MULTILINE)
 
 
 def folder() -> Path:
     """The folder with the manual's pages."""
     folders = (_PACKAGE / "docs", _PACKAGE.parents[1] / "docs")  # in a wheel, in a checkout
-    return next(folder for folder in folders if (folder / "01-getting-started.md").is_file())
+    return next(folder for folder in folders if (folder / ORDER).is_file())
