@@ -91,6 +91,13 @@ OTLP = {
     "traceId": "1" * 32, "spanId": "2" * 16, "name": "chat small", "startTimeUnixNano": "1793613600000000000",
     "endTimeUnixNano": "1793613605000000000", "attributes": attributes_of(GENAI), "status": {},
 }  # fmt: skip
+USED_BY_SPAN = {name: value for name, value in GENAI.items() if "usage" in name} | {"gen_ai.request.model": "small"}
+DIALECTS = [  # of the AI SDK and of Google's ADK
+    {**USED_BY_SPAN, "ai.operationId": "ai.streamText.doStream", "ai.response.text": "Yes",
+     "ai.prompt.messages": '[{"role":"user","content":[{"type":"text","text":"Hi"}]}]'},
+    {**USED_BY_SPAN, "gcp.vertex.agent.llm_request": '{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}',
+     "gcp.vertex.agent.llm_response": '{"content":{"role":"model","parts":[{"text":"Yes"}]}}'},
+]  # fmt: skip
 RESOURCES = {"resourceSpans": [{"scopeSpans": [{"spans": [OTLP]}]}]}
 CONSOLE = {**SPAN, "kind": "SpanKind.CLIENT", "context": CONTEXT, "attributes": GENAI, "status": {"status_code": "OK"}}
 del CONSOLE["span_kind"]
@@ -127,6 +134,54 @@ CODEX = [
         ("event_msg", {"type": "token_count", "info": {
             "total_token_usage": {}, "last_token_usage": {"input_tokens": 20, "output_tokens": 5}}}),
     )
+]  # fmt: skip
+# What libraries call a question, a tool call, its result and a reply.
+LIBRARIES: list[Any] = [
+    {"values": {"messages": [
+        {"type": "human", "content": "Hi"},
+        {"type": "ai", "content": "", "tool_calls": [{"name": "ls", "args": {}, "id": "t"}]},
+        {"type": "tool", "content": "x", "tool_call_id": "t"},
+        {"type": "ai", "content": "Yes", "response_metadata": {"model_name": "small"}},
+    ]}, "next": []},
+    {"messages": [{"type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": {"content": text}}
+                  for name, text in (("HumanMessage", "Hi"), ("AIMessage", "Yes"))]},
+    {"messages": [
+        ASKED,
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t", "toolName": "ls", "input": {}}]},
+        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "t", "output": {"type": "text", "value": "x"}}]},
+        SAID,
+    ]},
+    {"id": "a", "messages": [
+        {"role": "user", "parts": [{"type": "text", "text": "Hi"}]},
+        {"role": "assistant", "parts": [{"type": "step-start"},
+                                        {"type": "tool-ls", "toolCallId": "t", "output": "x", "input": {}},
+                                        {"type": "text", "text": "Yes"}]},
+    ]},
+    {"messages": [
+        {"role": "user", "content": [{"text": "Hi"}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "ls", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": "x"}}]},
+    ], "output": {"message": {"role": "assistant", "content": [{"text": "Yes"}]}}},
+    {"contents": [
+        {"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": "x"}}]},
+        {"role": "model", "parts": [{"text": "Yes"}]},
+    ]},
+    {"messages": [
+        {"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "Be kind."},
+                                      {"part_kind": "user-prompt", "content": "Hi"}]},
+        {"kind": "response", "usage": {"input_tokens": 15, "output_tokens": 4},
+         "parts": [{"part_kind": "tool-call", "tool_name": "ls", "args": {}, "tool_call_id": "t"}]},
+        {"kind": "request", "parts": [{"part_kind": "tool-return", "tool_name": "ls", "content": "x", "tool_call_id": "t"}]},
+        {"kind": "response", "usage": {"input_tokens": 5, "output_tokens": 1}, "model_name": "small",
+         "parts": [{"part_kind": "text", "content": "Yes"}]},
+    ]},
+    {"sessionId": "g", "projectHash": "h", "messages": [
+        {"type": "user", "content": "Hi", "timestamp": "2026-11-02T10:00:00Z"},
+        {"type": "gemini", "content": "Yes", "model": "small", "tokens": {"input": 20, "output": 4, "thoughts": 1, "cached": 2},
+         "toolCalls": [{"id": "t", "name": "ls", "args": {}, "result": "x"}]},
+    ]},
+    [{"chat": {"messages": [{**ASKED, "timestamp": 1793613600}, {**SAID, "model": "small"}], "history": {}}, "title": "T"}],
 ]  # fmt: skip
 BODY = {"output": RESPONSE["output"]}
 REPLIES: list[tuple[str, Any]] = [  # beside the messages
@@ -172,6 +227,17 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ([{**CALL, "response": json.dumps(COMPLETION), "messages": json.dumps([ASKED])}], WHOLE),
         ([{**CALL, "response": {}, "error_str": "overloaded"}], ["Hi", None, None, None]),
     ],
+    "Messages of other libraries": [
+        (document, [*TEXTS[:2], 25 if "usage" in str(document) or "tokens" in str(document) else None,
+                    "small" if "small" in str(document) else None]) for document in LIBRARIES
+    ],
+    "Logs of Helicone, Portkey and OpenPipe": [
+        ([{"request_body": {"messages": [ASKED]}, "response_body": COMPLETION, "cost": 0.5,
+           "request_created_at": "2026-11-02T10:00:00Z", "response_created_at": "2026-11-02T10:00:05Z"}], WHOLE),
+        ([{"id": "p", "request": {"messages": [ASKED]}, "response": COMPLETION, "cost": 0.5}], WHOLE),
+        ([{"input": {"messages": [ASKED]}, "output": COMPLETION, "tags": {}}], WHOLE),
+        (pd.DataFrame([{"request_body": json.dumps({"messages": [ASKED]}), "response_body": json.dumps(COMPLETION)}]), WHOLE),
+    ],
     "Langfuse's observations": [
         ([OBSERVATION], WHOLE),
         ({"data": [OBSERVATION], "meta": {"page": 1}}, WHOLE),
@@ -194,11 +260,13 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ({"data": [{**SPAN, "context": CONTEXT, "attributes": FLAT}], "next_cursor": None}, WHOLE),
         ({**SPAN, "context": CONTEXT, "attributes": NESTED}, WHOLE),
         (pd.DataFrame([ROW]), WHOLE),
+        (pd.DataFrame([ROW]).set_index("context.span_id"), WHOLE),
         ({"data": [{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in OTLP.items()}]}, WHOLE),
     ],
     "OTLP/JSON": [
         (RESOURCES, WHOLE),
         ([OTLP], WHOLE),
+        *(([{**OTLP, "attributes": attributes_of(values)}], WHOLE) for values in DIALECTS),
         ([RESOURCES, {"resourceMetrics": []}], WHOLE),
         ({"resource_spans": [{"scope_spans": [{"spans": [OTLP]}]}]}, WHOLE),
     ],
@@ -237,11 +305,21 @@ def test_a_shape_is_read(tmp_path: Path, name: str, number: int) -> None:
     assert said(history) == expected
     assert history.complete, ab.load_problems(history)["problem"].to_list()
     if isinstance(document, pd.DataFrame):
-        document.to_csv(tmp_path / "x.csv", index=False)
+        document.to_csv(tmp_path / "x.csv", index=document.index.name is not None)
         document.to_parquet(tmp_path / "x.parquet")
         assert said(ab.read_conversations(tmp_path / "x.parquet")) == expected
         if name != "Phoenix's spans":
             assert said(ab.read_conversations(tmp_path / "x.csv")) == expected
+
+
+@pytest.mark.parametrize("document", LIBRARIES)
+def test_a_message_of_a_library_has_its_tool_calls_and_their_results(tmp_path: Path, document: Any) -> None:
+    steps = ab.steps(ab.read_conversations(write(tmp_path / "x.json", document)))
+    has_calls = "ls" in str(document)
+    assert (
+        steps[["name", "arguments", "result", "status"]].to_numpy().tolist()
+        == [["ls", "{}", '"x"', "done"]] * has_calls
+    )
 
 
 def test_spans_of_phoenix_in_a_table(tmp_path: Path) -> None:
@@ -300,12 +378,11 @@ OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
     "a list of messages": ([ASKED, SAID], PAIR),
     "a list of lists": ([[ASKED, SAID], [ASKED, SAID]], PAIR * 2),
     "a page of messages": ({"object": "list", "data": [ASKED, SAID]}, PAIR),
-    "threads of OpenAI": ({"data": [{"role": "user", "content": [{"type": "text", "text": {"value": "Hi"}}]}]}, [["Hi", None]]),
+    "threads of OpenAI": ({"data": [  # the latest first
+        {"role": role, "created_at": at, "content": [{"type": "text", "text": {"value": text}}]}
+        for role, at, text in (("assistant", 1793613605, "Yes"), ("user", 1793613600, "Hi"))]}, PAIR),
     "items of an agent": ([ASKED, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, SAID], PAIR),
-    "Bedrock": ({"messages": [{"role": "user", "content": [{"text": "Hi"}, {"image": {}}]}]}, [["Hi", None]]),
-    "Gemini": ({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Yes"}]}]}, PAIR),
     "the AI SDK": ([{"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}], [["Hi", None]]),
-    "LangGraph": ({"values": {"messages": [{"type": "human", "content": "Hi"}, {"type": "ai", "content": "Yes"}]}}, PAIR),
     "ChatGPT": ([{"mapping": {
         "a": {"id": "a", "message": None},
         "b": {"id": "b", "message": {"author": {"role": "user"}, "content": {"parts": ["Hi"]}}}}}], [["Hi", None]]),
@@ -314,7 +391,6 @@ OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
     "Alpaca": ([{"instruction": "Hi", "input": "", "output": "Yes"}], PAIR),
     "pydantic-ai": ([{"parts": [{"content": "Hi", "part_kind": "user-prompt"}], "kind": "request"},
                      {"parts": [{"content": "Yes", "part_kind": "text"}], "kind": "response"}], PAIR),
-    "Helicone": ([{"request_body": {"messages": [ASKED]}, "response_body": COMPLETION}], PAIR),
     "the stream of claude -p": ([{"type": "system", "subtype": "init"},
                                  {"type": "assistant", "message": MESSAGE, "session_id": "s"}], [[None, "Yes"]]),
     "Braintrust": ([{"span_id": "a", "root_span_id": "a", "input": [ASKED], "output": SAID, "created": AT}], PAIR),

@@ -1,8 +1,8 @@
 """OpenAI's chat and responses: a list of messages without times.
 
 ``messages`` of fine-tuning, batches and logs, with the reply among them or beside them,
-or ``input`` and ``output`` of a response. Messages whose parts have other names, such
-as those of Bedrock or of the AI SDK, are of no format here.
+or ``input`` and ``output`` of a response. The messages may be those of other libraries,
+whose names `messages` knows.
 
 https://platform.openai.com/docs/api-reference/fine-tuning/chat-input and /responses
 """
@@ -15,27 +15,32 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ..analysis.turn_details import BY_MODEL, is_cost
-from .messages import first, is_message, items_of, messages_of
-from .model import Conversation, Item, Message, Problems, Records, Result, mapping, parsed, said
+from ..analysis.turn_details import BY_MODEL, is_cost, is_count
+from .messages import CALLS, CONTENTS, first, is_agents, is_message, items_of, messages_of, opened, text_or_none
+from .model import Conversation, Item, Message, Problems, Records, Result, amount, mapping, parsed, said
 
-_KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status", "created_at", "timestamp")
-_ANSWER = {"choices", "output", "role", "body"}  # of a response, which is no text that the model wrote
-_CONTENTS = {"content", "tool_calls", "function_call", "refusal"}
-# Where the reply is beside the messages, the first that there is; and what may be one.
-_ASKED_AT, _ENDED_AT = ("startTime", "start_time", "started_at"), ("endTime", "end_time", "completed_at")
-_REPLIES = ("choices", "output", "response", "responses", "completion", "reply", "chosen", "preferred_output",
-            "rejected", "non_preferred_output")  # fmt: skip
-_MAYBE = ("answer", "result", "completions", "outputs", "generation", "generations", "generated_text",
-          "prediction", "predictions", "model_output", "model_response", "assistant")  # fmt: skip
+# What is read of a message; the rest is its ``extra``.
+_KNOWN = {"role", "type", "kind", "name", "id", "status", "message", "data", "kwargs", "additional_kwargs", "tokens"}
+_KNOWN |= {"created_at", "createdAt", "timestamp", "usage", "usage_metadata", "model", "model_name", *CONTENTS, *CALLS}
+# Where a record has its messages, and where a response beside them.
+_REQUESTS = ("request", "request_body", "body", "params", "input", "inputs", "values", "chat")
+_RESPONSES = ("response", "response_body", "output")
+_PARTS = {"choices", "output", "role", "body", "messages"}  # of these, which no text that the model wrote has
+_ASKED_AT = ("startTime", "start_time", "started_at", "request_created_at")
+_ENDED_AT = ("endTime", "end_time", "completed_at", "response_created_at")
+# What is a reply, the first that there is; and what may be one.
+_REPLIES = ("choices", *_RESPONSES, "outputs", "responses", "completion", "reply", "chosen", "preferred_output", "rejected",
+            "non_preferred_output")  # fmt: skip
+_MAYBE = ("answer", "result", "completions", "generation", "generations", "generated_text", "prediction", "predictions",
+          "model_output", "model_response", "assistant")  # fmt: skip
 
 
 def is_openai(record: Mapping[str, Any]) -> bool:
     """Whether it holds messages, or the items of a response."""
-    record = _opened(record)
-    messages: Any = _request(record).get("messages")
-    if any("role" in each for each in _begin(messages)):
-        return not any(map(_is_foreign, messages))
+    record = _decoded(record)
+    messages = _begin(first(_request(record), "messages", "contents"))
+    if any("role" in each or is_message(each) for each in messages):
+        return any(opened(each).keys() & {*CONTENTS, *CALLS} for each in messages)
     is_batch = "custom_id" in record and not record.keys().isdisjoint(("response", "result", "error"))
     return is_batch or any(
         any("type" in item and is_message(item) for item in _begin(each.get("output")))
@@ -45,10 +50,11 @@ def is_openai(record: Mapping[str, Any]) -> bool:
     )
 
 
-def _opened(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _decoded(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The record, of which messages and a response may be texts of JSON, as in CSV."""
-    inner = {name: parsed(record[name]) for name in ("messages", "response") if isinstance(record.get(name), str)}
-    inner = {name: value for name, value in inner.items() if isinstance(value, list) or mapping(value).keys() & _ANSWER}
+    names = ("messages", *_REQUESTS[:2], *_RESPONSES[:2])
+    inner = {name: parsed(record[name]) for name in names if isinstance(record.get(name), str)}
+    inner = {name: value for name, value in inner.items() if isinstance(value, list) or mapping(value).keys() & _PARTS}
     return {**record, **inner} if inner else record
 
 
@@ -61,47 +67,35 @@ def _begin(items: Any) -> list[dict[str, Any]]:
     return [each for each in items[:3] if isinstance(each, dict)] if isinstance(items, list) else []
 
 
-def _is_foreign(message: Any) -> bool:
-    """Whether it is a message of another format, with other names for its parts."""
-    if not isinstance(message, dict) or "role" not in message:
-        return False
-    content = message.get("content")
-    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
-    return (
-        message.get("parts") is not None
-        or not message.keys() & _CONTENTS
-        or any("-" in str(each.get("type") or "-") or isinstance(each.get("text"), dict) for each in parts)
-    )
-
-
 def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    names = ("request", "body", "params", "input")
-    among = [record, *(record[name] for name in names if isinstance(record.get(name), dict))]
+    among = [record, *(record[name] for name in _REQUESTS if isinstance(record.get(name), dict))]
     among += [each["body"] for each in among if isinstance(each.get("body"), dict)]
-    known = [each for name in ("messages", "input") for each in among if isinstance(each.get(name), list | str)]
-    return known[0] if known else record
+    names = ("messages", "contents", "input")
+    return next((each for name in names for each in among if isinstance(each.get(name), list | str)), record)
 
 
 def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    response, result = record.get("response"), mapping(record.get("result"))
-    among = (record, response, response.get("body") if isinstance(response, dict) else None, result.get("message"))
+    among = [record, *(record.get(name) for name in _RESPONSES), mapping(record.get("result")).get("message")]
+    among.insert(2, mapping(record.get("response")).get("body"))
     return [each for each in among if isinstance(each, dict)]
 
 
 def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """A conversation for each record."""
-    for record in map(_opened, records):
+    for record in map(_decoded, records):
         if message := next((each for each in _answers(record) if _is_reply(each)), None):
             record = {**record, "response": {**message, "id": None}}
         elif mapping(record.get("result")).get("type") in ("errored", "canceled", "expired"):
             record = {**record, "error": mapping(record["result"]).get("error") or record["result"]["type"]}
-        id_ = next((record[name] for name in ("conversation_id", "custom_id", "id") if record.get(name)), None)
+        id_ = next(
+            (record[name] for name in ("conversation_id", "sessionId", "custom_id", "id") if record.get(name)), None
+        )
         if record.get("epoch") not in (None, 1):  # of a sample of Inspect
             id_ = f"{id_}/{record['epoch']}"
-        talk = Conversation(None if id_ is None else str(id_))
+        talk = Conversation(None if id_ is None else str(id_), title=text_or_none(record.get("title")))
         talk.take(_all(record, problem), problem)
-        answers = [each for each in (*_answers(record), record.get("output")) if "usage" in mapping(each)]
-        _describe(talk, record, mapping(answers[-1] if answers else record.get("response")), problem)
+        answers = [each for each in _answers(record) if "usage" in each]
+        _describe(talk, record, answers[-1] if answers else mapping(record.get("response")), problem)
         yield talk
 
 
@@ -113,11 +107,11 @@ def _describe(talk: Conversation, record: Mapping[str, Any], answer: Mapping[str
         users[-1].at = problem.time(record.get(began), began)
     last = talk.items[-1] if talk.items else None
     if isinstance(last, Message) and last.role == "assistant":
-        last.usage = answer["usage"] if isinstance(answer.get("usage"), dict) else None
-        last.model = answer["model"] if isinstance(answer.get("model"), str) else None
+        last.usage = answer["usage"] if isinstance(answer.get("usage"), dict) else last.usage
+        last.model = answer["model"] if isinstance(answer.get("model"), str) else last.model
         if counts := {name: _counted(each) for name, each in mapping(record.get("model_usage")).items()}:
             last.usage = {BY_MODEL: counts}  # of all calls in a sample of Inspect
-        if is_cost(cost := first(record, "response_cost", "spend")):
+        if is_cost(cost := amount(first(record, "response_cost", "spend", "cost"))):
             last.usage = {**(last.usage or {}), "reported_cost": cost}
         last.at = last.at or problem.end(users[-1].at if users else None, record.get(ended), ended)
         last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
@@ -132,7 +126,7 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     """What a record says: instructions, messages or the input, and the reply."""
     request = _request(record)
     system = first({**record, **request}, "system", "instructions")
-    asked = request.get("messages") or request.get("input") or []
+    asked = first(request, "messages", "contents", "input") or []
     asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
     messages = [*([{"role": "system", "content": system}] if system else []), *asked]
     items = [item for message in messages for item in _said(message, problem)]
@@ -176,7 +170,7 @@ def _reply(value: Any, problem: Problems) -> list[Item | Result]:
     """What a reply says: a text, a message, a response, or several of them."""
     if isinstance(value, str):
         inner = mapping(value)
-        if not inner.keys() & _ANSWER:  # it is JSON that the model wrote, if at all
+        if not inner.keys() & _PARTS:  # it is JSON that the model wrote, if at all
             return [Message("assistant", value)]
         value = inner
     if isinstance(value, dict):
@@ -197,13 +191,28 @@ def _reply(value: Any, problem: Problems) -> list[Item | Result]:
 
 
 def _said(message: Any, problem: Problems) -> list[Item | Result]:
-    items = items_of(message, problem)
+    items, whole = items_of(message, problem), opened(message) if isinstance(message, dict) else {}
+    about = {**mapping(whole.get("response_metadata")), **whole}
+    usage = _used(whole) if is_agents(message) else {}
+    if usage and not any(isinstance(item, Message) for item in items):  # it made calls alone
+        items.insert(0, Message("assistant", is_reply=False))
     for item in items:
         if isinstance(item, Message):
             item.extra = {name: value for name, value in message.items() if name not in _KNOWN and value is not None}
             item.author = message.get("name") if item.role == "user" else None
-            item.at = problem.time(first(message, "created_at", "timestamp"), "created_at")
+            item.at = problem.time(first(whole, "created_at", "createdAt", "timestamp"), "created_at")
+            item.usage = usage or None
+            item.model = text_or_none(first(about, "model", "model_name")) if is_agents(message) else None
     return items
+
+
+def _used(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokens of a message; of Gemini, whose thoughts are counted apart."""
+    counts = mapping(message.get("tokens"))
+    if not counts:
+        return mapping(first(message, "usage", "usage_metadata"))
+    made = [counts[name] for name in ("output", "thoughts") if is_count(counts.get(name))]
+    return {"input_tokens": counts.get("input"), "output_tokens": sum(made), "cached_tokens": counts.get("cached")}
 
 
 def write(conversations: Iterable[Conversation], file: BinaryIO) -> None:

@@ -3,31 +3,53 @@
 All formats have a role, a text or parts, calls of tools and their results, under names
 of their own. Where two formats use one name, they mean the same by it, so the tables
 here hold the names of all: of OpenAI's chat and responses, of the GenAI conventions and
-OpenInference, of Anthropic, LangChain and ATIF.
+OpenInference, of Anthropic, Bedrock and Gemini, of LangChain, pydantic-ai and the AI
+SDK, of ATIF and Inspect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .model import Item, Message, Problems, Result, ToolCall, mapping, parsed
 
 ROLES = {
-    **dict.fromkeys(("user", "human", "HumanMessage", "HumanMessageChunk"), "user"),
-    **dict.fromkeys(("assistant", "ai", "AIMessage", "AIMessageChunk", "model", "agent"), "assistant"),
+    **dict.fromkeys(("user", "human", "HumanMessage", "HumanMessageChunk", "request"), "user"),
+    **dict.fromkeys(
+        ("assistant", "ai", "AIMessage", "AIMessageChunk", "model", "agent", "gemini", "response"), "assistant"
+    ),
     **dict.fromkeys(("system", "developer", "SystemMessage"), "system"),
     **dict.fromkeys(("tool", "function", "ToolMessage", "FunctionMessage"), "tool"),
 }
-_CALLS = ("tool_use", "tool_call", "function_call", "server_tool_use", "mcp_tool_use")
-_RESULTS = ("tool_result", "_tool_result", "tool_call_response")
-_SILENT = ("reasoning", "thinking", "redacted_thinking", "mcp_list_tools", "compaction", "ghost_snapshot", "other")
+# What stands around a part, or a call, and what the part is; else it says so itself.
+_AROUND = {
+    **dict.fromkeys(("tool_call", "toolUse", "functionCall"), "tool_call"),
+    **dict.fromkeys(("toolResult", "functionResponse"), "tool_result"),
+    "message_content": "",
+}
+_CALLS = ("tool_use", "tool_call", "function_call")
+_RESULTS = ("tool_result", "tool_call_response", "tool_return", "retry_prompt")
+_SILENT = (
+    "reasoning",
+    "thinking",
+    "redacted_thinking",
+    "mcp_list_tools",
+    "compaction",
+    "ghost_snapshot",
+    "other",
+    "step_start",
+)
 # Tools that the model's provider runs: the results are in the calls.
 _HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
+_CALL_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id", "id")
+# Where a message has its text and parts, and where it has calls beside them.
+CONTENTS = ("parts", "content", "contents", "output", "refusal")
+CALLS = ("tool_calls", "toolCalls", "function_call")
 # Where an object has its messages, and where a single text, in the order of preference.
 _HOMES: tuple[str, ...] = ("messages", "message", "choices", "generations", "input", "inputs", "output", "outputs")
 _HOMES += ("question", "query", "prompt", "prompts", "user_input", "answer", "response", "result", "completion")
-_HOMES += ("text", "content", "value")
+_HOMES += ("text", "content", "contents", "value")
 _FIRST = ("choices", "generations")  # the other elements were not said
 _MAX_DEPTH = 6
 UNKNOWN = "unknown"  # a name or a reason to stop, for formats that need one
@@ -45,50 +67,74 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
     >>> items_of(message, Problems("a.jsonl"))[0].text
     'Hi'
     """
-    whole = _unwrapped(message) if isinstance(message, dict) else {}
+    whole = opened(message) if isinstance(message, dict) else {}
     if (role := _role(whole) or role) is None:
         if whole.get("type") in _SILENT:
             return []
         said = next((name for name in ("role", "type") if whole.get(name) is not None), None)
         problem(f"a message whose {said} is {whole[said]!r:.60}" if said else "a message without a role", message)
         return []
-    content = first(whole, "content", "parts", "contents", "output", "refusal")
     if role == "call":
-        calls = calls_of([whole], problem)
-        made, error = first(whole, "output", "outputs", "results"), whole.get("error")
-        is_done = whole.get("type") in _HOSTED and (whole.get("status") in (None, "completed") or made or error)
-        return [*calls, *(Result(error or made, call.id, is_error=bool(error)) for call in calls if is_done)]
-    id_, has_failed = text_or_none(first(whole, "tool_call_id", "call_id", "id")), whole.get("status") == "error"
+        return [*_run(whole, problem)]
+    content, id_ = first(whole, *CONTENTS), text_or_none(first(whole, *_CALL_IDS))
+    has_failed = whole.get("status") == "error"
     if role == "tool" and isinstance(error := whole.get("error"), dict):  # as Inspect has it
         content, has_failed = content or error.get("message"), True
     parts = content if isinstance(content, list) else [] if content is None else [content]
     if role == "tool" and (
-        isinstance(content, dict) or not all(isinstance(each, str) or _kind(each) for each in parts)
+        isinstance(content, dict) or not all(isinstance(each, str) or _part(each)[0] for each in parts)
     ):
         return [Result(content, id_, whole.get("name"), has_failed)]
-    texts, results, calls = [], list[Result](), [*_listed(whole.get("tool_calls"))]
-    for part in parts:
-        part = part.get("message_content", part) if isinstance(part, dict) else part
-        kind, text = _kind(part), _text(part)
-        if kind in _CALLS or (isinstance(part, dict) and "tool_call" in part):
-            calls.append(part)
-        elif isinstance(kind, str) and kind.endswith(_RESULTS):
-            of = text_or_none(first(part, "tool_use_id", "id"))
-            content = first(part, "response", "result", "content")
-            results.append(Result(content, of, is_error=part.get("is_error") is True))
+    before, texts, results, calls = list[Item](), list[str](), list[Result](), list[Item | Result]()
+    for each in parts:
+        kind, part = _part(each)
+        text = _text(part)
+        if kind.endswith(_RESULTS):
+            made, of = first(part, "response", "result", "content", "output"), text_or_none(first(part, *_CALL_IDS))
+            failed = part.get("is_error") is True or part.get("status") == "error" or kind == "retry_prompt"
+            if isinstance(made, dict) and made.keys() == {"type", "value"}:  # as the AI SDK has it
+                made, failed = made["value"], str(made["type"]).startswith("error")
+            results.append(Result(made, of, first(part, "name", "tool_name", "toolName"), failed))
+        elif kind.endswith(_CALLS) or (isinstance(part, dict) and "toolCallId" in part):
+            calls += _run(part, problem)
+        elif kind == "system_prompt":
+            before.append(Message("system", text))
         elif text is not None:
             texts.append(text)
         elif kind not in _SILENT:
             problem(f"a part that is not text was left out: {kind or type(part).__name__}")
     if role == "tool" and not results:
         return [Result("\n".join(texts), id_, whole.get("name"), has_failed)]
-    calls += filter(None, [whole.get("function_call")])
-    message = Message(role, "\n".join(texts), finish_reason=text_or_none(whole.get("finish_reason")))
-    made = calls_of(calls, problem)
-    own = {call.id for call in made} - {None}  # of tools that the provider ran for this message
-    later = [*made, *(each for each in results if each.id in own)]
-    message_ = [message] if texts or not (calls or results) else []
-    return [*(each for each in results if each.id not in own), *message_, *later]
+    for name in CALLS:
+        for call in made if isinstance(made := whole.get(name), list) else [made] if made else ():
+            calls += _run(call, problem)
+    own = {call.id for call in calls if isinstance(call, ToolCall)} - {None}  # which the provider ran for this message
+    calls += (each for each in results if each.id in own)
+    message_ = Message(role, "\n".join(texts), finish_reason=text_or_none(whole.get("finish_reason")))
+    said_ = [message_] if texts or not (calls or results or before) else []
+    return [*before, *(each for each in results if each.id not in own), *said_, *calls]
+
+
+def _part(part: Any) -> tuple[str, Any]:
+    """The kind of a part, by one spelling, and the part without what is around it."""
+    if not isinstance(part, dict):
+        return "", part
+    kind, part = next(
+        ((kind, part[name]) for name, kind in _AROUND.items() if isinstance(part.get(name), dict)), ("", part)
+    )
+    said = kind or first(part, "type", "part_kind")
+    return said.replace("-", "_") if isinstance(said, str) else "", part
+
+
+def _run(call: Any, problem: Problems) -> Iterator[ToolCall | Result]:
+    """A call of a tool, and its result if it has it."""
+    for made in calls_of([call], problem):
+        yield made
+        whole = mapping(call)
+        result, error = first(whole, "output", "outputs", "results", "result"), first(whole, "error", "errorText")
+        is_done = whole.get("type") in _HOSTED and whole.get("status") in (None, "completed")
+        if is_done or result is not None or error:
+            yield Result(error or result, made.id, is_error=bool(error))
 
 
 def messages_of(value: Any, role: str, problem: Problems, depth: int = 0) -> list[Item | Result]:
@@ -103,7 +149,7 @@ def messages_of(value: Any, role: str, problem: Problems, depth: int = 0) -> lis
     elif isinstance(value, list):
         return [item for each in value for item in messages_of(each, role, problem, depth + 1)]
     elif isinstance(value, dict):
-        whole = _unwrapped(value)
+        whole = opened(value)
         if _role(whole) is not None or whole.get("tool_calls") or "parts" in whole:
             return items_of(value, problem, role)
         for name in _HOMES:
@@ -114,7 +160,7 @@ def messages_of(value: Any, role: str, problem: Problems, depth: int = 0) -> lis
     return []
 
 
-def _unwrapped(value: Mapping[str, Any]) -> dict[str, Any]:
+def opened(value: Mapping[str, Any]) -> dict[str, Any]:
     """A message without what libraries put around it."""
     among = () if "role" in value else ("message", "kwargs", "data")
     inner: Mapping[str, Any] = next((value[name] for name in among if isinstance(value.get(name), dict)), {})
@@ -127,7 +173,7 @@ def _unwrapped(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _role(whole: Mapping[str, Any]) -> str | None:
-    for said in (whole.get("role"), kind := whole.get("type")):
+    for said in (whole.get("role"), kind := whole.get("type"), whole.get("kind")):
         if isinstance(said, str) and said in ROLES:
             return ROLES[said]
     if not isinstance(kind, str) or kind in _SILENT:
@@ -135,23 +181,20 @@ def _role(whole: Mapping[str, Any]) -> str | None:
     return "call" if kind.endswith("_call") else "tool" if kind.endswith("_output") else None
 
 
-def is_message(value: Mapping[str, Any]) -> bool:
+def is_message(value: Any) -> bool:
     """Whether it is a message, or another item of a response."""
-    return _role(_unwrapped(value)) is not None or value.get("type") in _SILENT
+    return isinstance(value, dict) and (_role(opened(value)) is not None or value.get("type") in _SILENT)
 
 
 def is_agents(message: Any) -> bool:
     """Whether a message is one of the agent, or a call of it."""
-    return isinstance(message, dict) and _role(_unwrapped(message)) in ("assistant", "call")
-
-
-def _kind(part: Any) -> Any:
-    return part.get("type") if isinstance(part, dict) else None
+    return isinstance(message, dict) and _role(opened(message)) in ("assistant", "call")
 
 
 def _text(part: Any) -> str | None:
     if isinstance(part, dict) and part.get("type") not in ("blob", *_SILENT):
         part = first(part, "text", "content", "refusal")
+        part = part.get("value") if isinstance(part, dict) else part  # of OpenAI's threads
     return part if isinstance(part, str) else None
 
 
@@ -159,16 +202,17 @@ def calls_of(calls: Iterable[Any], problem: Problems) -> list[ToolCall]:
     """The calls of tools, by whichever names."""
     found: list[ToolCall] = []
     for call in calls:
-        whole = mapping(call)
-        whole = mapping(whole.get("tool_call")) or whole
+        _, whole = _part(mapping(call))
         function = next((whole[name] for name in ("function", "custom") if isinstance(whole.get(name), dict)), whole)
         kind = whole.get("type")
-        name = first(function, "name", "function_name", "function")
-        if name is None and isinstance(kind, str) and kind.endswith("_call") and kind != "function_call":
+        name = first(function, "name", "function_name", "function", "tool_name", "toolName")
+        if name is None and isinstance(kind, str) and kind not in _CALLS and kind.endswith("_call"):
             name = kind.removesuffix("_call")
+        elif name is None and "toolCallId" in whole:
+            name = str(kind).removeprefix("tool-")
         if isinstance(name, str):
             given = parsed(first(function, "arguments", "args", "input", "action", "queries", "code"))
-            found.append(ToolCall(name, given, id=text_or_none(first(whole, "call_id", "tool_call_id", "id"))))
+            found.append(ToolCall(name, given, id=text_or_none(first(whole, *_CALL_IDS))))
         else:
             problem("a tool call without a name", call)
     return found
@@ -180,10 +224,6 @@ def first(values: Mapping[str, Any], *names: str) -> Any:
         if (value := values.get(name)) is not None:
             return value
     return None
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def text_or_none(value: Any) -> str | None:

@@ -24,6 +24,7 @@ MESSAGE = "gen_ai.response.id"
 _FLAT = re.compile(r"(llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:prompt|completion))\.(\d.*)")
 _UNDERSCORE = re.compile("_([a-z])")
 _SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
+_PLAIN_NAMES = ("tool_arguments", "tool_response")  # of pydantic-ai
 _DETAILS = "gen_ai.client.inference.operation.details"
 
 
@@ -145,13 +146,20 @@ def _span(entry: Mapping[str, Any], events: Iterable[Mapping[str, Any]], problem
             inner = parsed(message.pop("message", None))
             message = {"role": match[1] or "assistant", **message, "tool_calls": parsed(message.get("tool_calls"))}
             message |= inner if isinstance(inner, dict) else {} if inner is None else {"content": inner}
+            content = parsed(message.get("content"))
+            if isinstance(content, list) and all(isinstance(each, dict) for each in content):  # as Strands writes parts
+                message["content"] = content
             said.setdefault(NAMES["input" if match[1] else "output"][0], []).append(message)
         elif event_name == "exception":
             error = first(more, "exception.message", "exception.type") or error
         elif event_name == _DETAILS:
             values |= more
     has_failed = status.get("code") in (2, "STATUS_CODE_ERROR")
-    whole = {**said, **{key: value for key, value in values.items() if "." in key}, **_nested(values)}
+    whole = {
+        **said,
+        **{key: value for key, value in values.items() if "." in key or key in _PLAIN_NAMES},
+        **_nested(values),
+    }
     whole |= {
         key: entry.get(key) for key in ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixNano")
     }

@@ -75,7 +75,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None, progress:
         =================== ============================================================
         OpenAI chat         ``messages`` of fine-tuning, batches and logs, with a reply
                             among or beside them; responses and completions. Also
-                            Anthropic's messages and batches, and Inspect's logs
+                            Anthropic's messages and batches, Inspect's logs, and
+                            messages of LangChain, the AI SDK, Bedrock and Gemini
         ATIF                trajectories up to 1.8, and those of their subagents
         OTLP/JSON           traces with the GenAI conventions since 2024, OpenLLMetry
                             or OpenInference; also the events in logs
@@ -151,6 +152,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None, progress:
 def _read(source: Any, reading: _Reading) -> _Reading:
     if is_tabular(source):
         frame = frame_of(source, caller="read_conversations")
+        named = [name for name in frame.index.names if name is not None and name not in frame]
+        frame = frame.reset_index(named) if named else frame  # Phoenix has the ids of spans there
         try:
             rows = _rows(pa.Table.from_pandas(frame, preserve_index=False).to_batches(_ROWS))
         except (pa.ArrowException, UnicodeError):  # such as texts and lists in one column, as OpenAI's contents are

@@ -81,7 +81,9 @@ def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
             return "a table of Langfuse's observations", page, loop, f"{{'type': 'GENERATION'{fields}}}"
         one = "records" if path else "[records]"
         if is_openai({"messages": found}):
-            return "OpenAI's messages", page, one, f"{{'messages': {where}}}"
+            ordered = f"sorted({where}, key=lambda each: each['created_at'])"  # the API has the latest first
+            listed = ordered if all("created_at" in each for each in found) else f"[*{where}]"
+            return "OpenAI's messages", page, one, f"{{'messages': {listed}}}"
         parts = [(_part(one, _ROLE), _part(one, _TEXT)) for one in found]
         both = [(role, text) for role, text in parts if role and text and role[0] != text[0]]
         if both:
@@ -91,7 +93,8 @@ def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
             who = f"{roles}.get({role}, {role})" if roles else role
             some = f" if each.get({needed!r})" + (f" and each.get({key!r})" if key != needed else "")
             said = f"[{{'role': {who}, 'content': {text}}} for each in {where}{some}]"
-            return "OpenAI's messages", page, one, f"{{'messages': {said}}}"
+            line = f"{{'messages': [each for each in {said} if each['content']]}}"  # results of tools have no text
+            return "OpenAI's messages", page, one, line
     pair = (
         f"{{'role': {role!r}, 'content': str(record[{key!r}])}}"
         for role, key in (("user", asked), ("assistant", replied))

@@ -33,31 +33,40 @@ from .model import Conversation, Item, Message, Problems, Result, ToolCall, amou
 MODEL, TOOL, AGENT, CHAIN, HIDDEN, OTHER = "model", "tool", "agent", "chain", "hidden", "other"
 KINDS = {
     **dict.fromkeys(("chat", "text_completion", "generate_content", "completion", "llm", "generation"), MODEL),
-    **dict.fromkeys(("execute_tool", "retrieval", "tool", "retriever"), TOOL),
+    **dict.fromkeys(("ai.generatetext.dogenerate", "ai.streamtext.dostream"), MODEL),
+    **dict.fromkeys(("ai.generateobject.dogenerate", "ai.streamobject.dostream"), MODEL),
+    **dict.fromkeys(("execute_tool", "retrieval", "tool", "retriever", "ai.toolcall"), TOOL),
     **dict.fromkeys(("invoke_agent", "agent"), AGENT),
     **dict.fromkeys(("invoke_workflow", "chain", "workflow", "task", "span"), CHAIN),
+    **dict.fromkeys(("ai.generatetext", "ai.streamtext", "ai.generateobject", "ai.streamobject"), CHAIN),
     **dict.fromkeys(("evaluator", "guardrail"), HIDDEN),
     **dict.fromkeys(("event", "embedding", "prompt", "parser"), OTHER),
 }
 # The names that a field has in the formats, the newest first. Those with a dot are
-# attributes of OpenTelemetry: of the GenAI conventions, OpenInference and Traceloop.
+# attributes of OpenTelemetry: of the GenAI conventions, OpenInference, Traceloop, the
+# AI SDK and Google's ADK.
 NAMES: dict[str, tuple[str, ...]] = {
     "id": ("spanId", "id"),
     "trace": ("traceId", "trace_id"),
     "parent": ("parentSpanId", "parent_observation_id", "parentObservationId", "parent_run_id"),
-    "kind": ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "llm.request.type", "run_type",
-             "type"),
-    "name": ("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "gen_ai.agent.name", "agent.name", "name"),
+    "kind": ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "ai.operationId", "llm.request.type",
+             "run_type", "type"),
+    "name": ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name", "gen_ai.agent.name", "agent.name",
+             "name"),
     "session": ("gen_ai.conversation.id", "session.id", "langfuse.session.id",
                 "traceloop.association.properties.session_id", "session_id", "sessionId", "thread_id", "conversation_id"),
     "began": ("startTimeUnixNano", "start_time", "startTime"),
     "ended": ("endTimeUnixNano", "end_time", "endTime"),
     "instructions": ("gen_ai.system_instructions",),
-    "input": ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt", "llm.prompts"),
-    "output": ("gen_ai.output.messages", "llm.output_messages", "gen_ai.completion", "llm.choices"),
-    "given": ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input", "input"),
-    "made": ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output", "output"),
-    "call": ("gen_ai.tool.call.id", "tool.id", "tool_call.id", "tool_call_id"),
+    "input": ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt", "llm.prompts", "ai.prompt.messages", "ai.prompt",
+              "gcp.vertex.agent.llm_request"),
+    "output": ("gen_ai.output.messages", "llm.output_messages", "gen_ai.completion", "llm.choices", "ai.response.text",
+               "ai.response.object", "gcp.vertex.agent.llm_response"),
+    "given": ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input", "ai.toolCall.args", "tool_arguments",
+              "gcp.vertex.agent.tool_call_args", "input"),
+    "made": ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output", "ai.toolCall.result", "tool_response",
+             "gcp.vertex.agent.tool_response", "output"),
+    "call": ("gen_ai.tool.call.id", "tool.id", "ai.toolCall.id", "tool_call.id", "tool_call_id"),
     "model": ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "provided_model_name",
               "providedModelName", "ls_model_name", "model", "model_name"),
     "error": ("error",),
@@ -181,6 +190,7 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         raise LookupError("a span without ids")
     is_model = any(name in found for name in ("input", "output", "model"))
     kind = KINDS.get(str(found["kind"]).lower(), OTHER) if "kind" in found else MODEL if is_model else OTHER
+    kind = TOOL if "kind" not in found and "gen_ai.tool.name" in values else kind  # as pydantic-ai's
     usage = {name: whole(found[name]) for name in USAGE if name in found}
     usage["reported_cost"] = amount(usage.get("reported_cost"))
     check_counts(usage, problem)
