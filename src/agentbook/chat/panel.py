@@ -194,7 +194,11 @@ class ChatPanel(ChatWidget):
         return finished(loop.run(asking, timeout_s, operation="panel.ask"))
 
     async def aask(self, text: str, timeout_s: float | None = None, *, attach: Attached = ()) -> Turn:
-        """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
+        """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``.
+
+        Other cells and tasks go on meanwhile, so several panels can ask at the same
+        time: ``await asyncio.gather(one.aask("Hi"), other.aask("Hi"))``.
+        """
         asking = self._in_this_cell(self._ask, with_attachments(text, attach))
         return finished(await loop.run_async(asking, timeout_s, operation="panel.aask"))
 

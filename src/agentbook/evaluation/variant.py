@@ -174,6 +174,11 @@ class Variant:
     def as_data(self) -> dict[str, Any]:
         """What it sets, as plain data, without its name.
 
+        Returns
+        -------
+        dict
+            Only the settings that are not None, as JSON and YAML can hold them.
+
         Examples
         --------
         >>> Variant("brief", system_prompt="Be brief.").as_data()

@@ -289,7 +289,22 @@ class Compare(ChatWidget):
     def to_json(self) -> str:
         """The comparison as JSON, with its preferences and persisted events.
 
-        `from_json` reads it back.
+        Returns
+        -------
+        str
+            What `from_json` reads back, on any machine and without a platform. It holds
+            no key.
+
+        Examples
+        --------
+        >>> agents = ["acme~guide", "acme~scribe"]
+        >>> compare = ab.Compare(client, workspace="acme~playground", agents=agents)
+        >>> turns = compare.ask("What is an event?")
+        >>> path = folder / "comparison.json"
+        >>> characters = path.write_text(compare.to_json(), "utf-8")
+        >>> ab.Compare.from_json(path).to_pandas()["message"].unique().tolist()
+        ['What is an event?']
+        >>> compare.close()
         """
         return records.to_json(self.comparison)
 

@@ -294,7 +294,17 @@ class Explorer(Shown):
         loop.run(self._change(lambda: self._model.select(filters)))
 
     def clear(self) -> None:
-        """Select all turns."""
+        """Select all turns again, as *clear* above the views does.
+
+        Examples
+        --------
+        >>> explorer = ab.Explorer(events)
+        >>> explorer.select(min_latency_s=10_000)
+        >>> explorer.clear()
+        >>> len(explorer.selection) == len(ab.turns(events))
+        True
+        >>> explorer.close()
+        """
         loop.run(self._change(lambda: self._model.select(Filters())))
 
     def open(self, label: Any) -> None:

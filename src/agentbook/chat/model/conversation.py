@@ -828,7 +828,11 @@ class Conversation:
         self._notify(None)
 
     async def rename(self, session: Any, name: str) -> None:
-        """As `ChatPanel.rename`."""
+        """As `ChatPanel.rename`, awaited: ``await conversation.rename(id, "Turns")``.
+
+        The name is kept on this computer, for the lists of sessions; an empty one takes
+        it back.
+        """
         self._names = await asyncio.to_thread(name_session, ref(session), check_text(name, "The name"))
         self._notify(None)
 

@@ -209,9 +209,17 @@ def usage(
 
     Examples
     --------
-    >>> table = usage(events)
-    >>> bool(table["with_usage"][0] <= table["turns"][0])
-    True
+    >>> at = pd.to_datetime(["2026-10-03T08:00Z"] * 3)
+    >>> table = pd.DataFrame({
+    ...     "turn": [1, 1, 2], "agent": ["guide", "helpdesk", "helpdesk"],
+    ...     "status": "answered", "asked_at": at, "replied_at": at,
+    ...     "input_tokens": [None, 900, 1100], "output_tokens": [None, 40, 60],
+    ...     "tokens": [None, 940, 1160]})
+    >>> used = usage(table, by="agent")
+    >>> used[["agent", "turns", "with_usage", "input_tokens", "tokens"]]
+          agent  turns  with_usage  input_tokens  tokens
+    0  helpdesk      2           2          2000    2100
+    1     guide      1           0          <NA>    <NA>
     """
     table, groups, tz, span = turns_in(
         data, "asked_at", "replied_at", "tokens", "input_tokens", "output_tokens", caller="usage", by=by, since=since,

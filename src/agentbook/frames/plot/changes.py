@@ -78,11 +78,10 @@ def comparison(
 
     Notes
     -----
-    The numbers are those of `agentbook.frames.analysis.comparison.compare_periods`. The
-    range is that of 95 %, and with several groups as much longer as Holm's correction
-    asks of the group, so it leaves out zero exactly where the change is more than
-    noise. The subtitle says for how many groups it is corrected. A change without a
-    standard error has no range.
+    The numbers are those of `agentbook.compare_periods`. The range is that of 95 %, and
+    with several groups as much longer as Holm's correction asks of the group, so it
+    leaves out zero exactly where the change is more than noise. The subtitle says for
+    how many groups it is corrected. A change without a standard error has no range.
     Specification: "Events", rules 3 to 5.
 
     Examples

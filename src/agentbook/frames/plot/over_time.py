@@ -192,8 +192,7 @@ def latency(
 
     Notes
     -----
-    Specification: "Events", rule 4. The numbers are those of
-    `agentbook.frames.analysis.timing.latency`.
+    The numbers are those of `agentbook.latency`. Specification: "Events", rule 4.
 
     Examples
     --------
