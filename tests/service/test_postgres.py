@@ -108,16 +108,6 @@ def test_the_service_from_the_shell(cluster: Cluster, tmp_path: Path) -> None:
         assert http.get(f"/sessions/{session}/events", params={"sort_by": "id"}).json()["items"] == events
 
 
-@pytest.mark.parametrize(("name", "program"), [("snapshot", "pg_dump"), ("restore", "pg_restore")])
-def test_snapshots_are_left_to_the_programs_of_postgresql(tmp_path: Path, name: str, program: str) -> None:
-    refused = command(name, "today.db", "--database", "postgresql://me:s3cret@host/db", data=tmp_path, check=False)
-    assert refused.returncode == 1
-    assert f"`{program} " in refused.stderr
-    assert refused.stderr.count("\n") == 1
-    assert "s3cret" not in refused.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_one_that_cannot_announce_itself_gives_up_its_lease(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,90 +10,91 @@ from __future__ import annotations
 import io
 import os
 import sys
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .accounts import accounts, keys, signin
+from .accounts import accounts, keys, members, signin, workspaces
 from .check import check
-from .common import open_store, refuse_database_server, report_errors, store_options
-from .evaluate import evaluate
-from .import_file import import_file
-from .members import members, workspaces
+from .common import account_option, data_option, on_store, reasons, store_options
+from .evaluate import evaluate, import_file
 from .query import query
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from ..service.engines.meter import RunLimits
+    from ..service.store import Store
 
-_HELP = {"help_option_names": ["-h", "--help"]}
 
-
-class _CommonCommandsFirst(click.Group):
-    """A group whose help lists the commands that newcomers need first."""
+class _Commands(click.Group):
+    """The commands; an error becomes a line on stderr and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Those that newcomers need come first."""
         common = ["lab", "doctor", "serve"]
         return [*common, *(name for name in self.commands if name not in common)]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            for reason in reasons(error):
+                click.echo(f"agentbook: {reason}", err=True)
+            sys.exit(1)
 
-@click.group(context_settings=_HELP, cls=_CommonCommandsFirst)
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="agentbook", message="agentbook %(version)s")
 def main() -> None:
     """A notebook toolkit for the Agent Platform Public API, and an offline platform."""
 
 
-def _parse_time(text: str) -> datetime:
-    from datetime import UTC, datetime
-
+def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
     try:
-        time = datetime.fromisoformat(text)
+        time = None if text is None else datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter("write it as 2026-10-01T09:00:00Z.", param_hint="--now") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+        raise click.BadParameter("write it as 2026-10-01T09:00:00Z.") from None
+    return time.replace(tzinfo=time.tzinfo or UTC) if time else None
 
 
-def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
-    """Parse ``SCOPE=TOKENS`` into fields of `RunLimits`."""
-    limits: dict[str, int] = {}
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """Parse ``NAME=VALUE``, each name once."""
+    pairs: dict[str, str] = {}
     for text in texts:
-        scope, _, tokens = (part.strip() for part in text.partition("="))
-        field = f"{scope.lower()}_budget"
-        if scope.lower() not in ("workspace", "agent", "user"):
-            raise click.BadParameter(
-                f"{scope!r} has no budget; the scopes are workspace, agent and user.", param_hint="--budget"
-            )
+        name, _, value = (part.strip() for part in text.partition("="))
+        if name in pairs:
+            raise click.BadParameter(f"{name} is there twice; pass it once.")
+        pairs[name] = value
+    return pairs
+
+
+def _budgets(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> RunLimits:
+    from ..service.engines.meter import RunLimits
+
+    budgets = _pairs(tuple(text.lower() for text in texts))
+    for scope, tokens in budgets.items():
+        if scope not in ("workspace", "agent", "user"):
+            raise click.BadParameter(f"{scope!r} has no budget; the scopes are workspace, agent and user.")
         if not (tokens.isascii() and tokens.isdigit() and len(tokens) <= 18):
-            raise click.BadParameter(
-                f"write {text!r} as {scope}=TOKENS, with a whole number of tokens a month.", param_hint="--budget"
-            )
-        if field in limits:
-            raise click.BadParameter(f"{scope} has two budgets; pass one.", param_hint="--budget")
-        limits[field] = int(tokens)
-    return limits
+            raise click.BadParameter(f"write it as {scope}=TOKENS, with a whole number of tokens a month.")
+    return RunLimits(**{f"{scope}_budget": int(tokens) for scope, tokens in budgets.items()})
 
 
-def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
-    """Parse ``OWNER~NAME=MODULE:FUNCTION`` into functions by the agents' names."""
-    functions: dict[str, str] = {}
-    for text in texts:
-        name, _, function = (part.strip() for part in text.partition("="))
+def _functions(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    functions = _pairs(texts)
+    for name, function in functions.items():
         if not all(name.partition("~")) or not all(function.rpartition(":")):
-            raise click.BadParameter(
-                f"write {text!r} as OWNER~NAME=MODULE:FUNCTION, such as acme~mine=my_agent:answer.",
-                param_hint="--agent",
-            )
-        if name in functions:
-            raise click.BadParameter(f"{name} has two functions; pass one.", param_hint="--agent")
-        functions[name] = function
+            raise click.BadParameter("write it as OWNER~NAME=MODULE:FUNCTION, such as acme~mine=my_agent:answer.")
     return functions
 
 
 @main.command(short_help="Run the service without JupyterLab, until Ctrl+C.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Interface to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port; 0 for any free one."
-)
+@click.option("--host", default="127.0.0.1", help="Interface to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, help="Port; 0 for any free one.")
 @store_options
 @click.option(
     "--public-url",
@@ -113,6 +114,7 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     "agents",
     multiple=True,
     metavar="OWNER~NAME=MODULE:FUNCTION",
+    callback=_functions,
     help="An agent that answers with your own function: acme~mine=my_agent:answer. Can be repeated.",
 )
 @click.option("--reload", is_flag=True, help="Load the modules of --agent again when their files have changed.")
@@ -121,7 +123,6 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     "--speed",
     type=click.FloatRange(0),
     default=1.0,
-    show_default=True,
     help="Speed of the demo agents; 0 for no pauses.",
 )
 @click.option(
@@ -129,7 +130,6 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     type=click.IntRange(0),
     metavar="N",
     default=60_000,
-    show_default=True,
     help="Rate limit of each key, and of each address without a key; 0 for no limit. "
     "Of several services on one database, each counts for itself.",
 )
@@ -138,6 +138,7 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     "budgets",
     multiple=True,
     metavar="SCOPE=TOKENS",
+    callback=_budgets,
     help="Monthly budget of each workspace, agent or user in tokens of the language model: workspace=2000000. "
     "Can be repeated. Default: no budgets.",
 )
@@ -146,7 +147,9 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     type=int,
     help="Start a reproducible store: the same requests give the same ids, times, texts and secrets. For tutorials and tests.",
 )
-@click.option("--now", metavar="ISO", help="Start time of the seeded store, such as 2026-10-01T09:00:00Z.")
+@click.option(
+    "--now", metavar="ISO", callback=_time, help="Start time of the seeded store, such as 2026-10-01T09:00:00Z."
+)
 @click.option("--faults", is_flag=True, help="Cause errors on request at /_admin/faults, from this machine only.")
 @click.option(
     "--log-requests", is_flag=True, help="Write a JSON line for each request to stderr, without paths and contents."
@@ -160,128 +163,83 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     help="After a signal to stop, keep answering for this long while running turns end; /readyz answers 503 meanwhile.",
 )
 @click.option("--until-unused", is_flag=True, hidden=True)
-@report_errors
 def serve(
-    host: str,
-    port: int,
-    data: Path | None,
-    database: str | None,
-    public_url: str | None,
-    trusted_proxies: tuple[str, ...],
-    agents: tuple[str, ...],
-    reload: bool,
-    bare: bool,
-    speed: float,
-    requests_per_minute: int,
-    budgets: tuple[str, ...],
+    agents: dict[str, str],
+    budgets: RunLimits,
     seed: int | None,
-    now: str | None,
-    faults: bool,
+    now: datetime | None,
     log_requests: bool,
-    drain_s: float,
-    until_unused: bool,
+    **settings: Any,
 ) -> None:
     """Run the service until Ctrl+C.
 
     Any number of services can share a PostgreSQL database: behind a proxy, they are one
     platform.
     """
-    from ..service.discovery_file import default_data
-    from ..service.engines.meter import RunLimits
     from ..service.http import server
     from ..service.http.monitoring import Monitoring, open_tracing
     from ..service.store import BEGINNING, Seeding
 
     if seed is None and now is not None:
         raise click.UsageError("--now can only be used with --seed.")
-    if reload and not agents:
+    if settings["reload"] and not agents:
         raise click.UsageError("--reload can only be used with --agent.")
-    limits = _parse_budgets(budgets)
-    seeding = None if seed is None else Seeding(seed, _parse_time(now) if now else BEGINNING)
-
-    settings = server.Settings(
-        data=data or default_data(),
-        host=host,
-        port=port,
-        database=database,
-        public_url=public_url,
-        trusted_proxies=trusted_proxies,
-        functions=_parse_agents(agents),
-        reload=reload,
-        bare=bare,
-        speed=speed,
-        requests_per_minute=requests_per_minute,
-        limits=RunLimits(**limits),
-        seeding=seeding,
-        faults=faults,
-        monitoring=Monitoring(
-            os.environ.get("AGENTBOOK_METRICS_TOKEN") or None,
-            sys.stderr if log_requests else None,
-            open_tracing(os.environ),
-        ),
-        drain_s=drain_s,
-        until_unused=until_unused,
+    monitoring = Monitoring(
+        os.environ.get("AGENTBOOK_METRICS_TOKEN") or None,
+        sys.stderr if log_requests else None,
+        open_tracing(os.environ),
     )
-    server.serve(settings)
+    seeding = None if seed is None else Seeding(seed, now or BEGINNING)
+    server.serve(server.Settings(functions=agents, limits=budgets, seeding=seeding, monitoring=monitoring, **settings))
 
 
 @main.command()
 @click.option("--sessions", type=click.IntRange(1), required=True, help="Number of sessions.")
 @click.option("--events", type=click.IntRange(1), required=True, help="Total number of events.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same history.")
-@click.option(
-    "--account", default="acme", show_default=True, help="Owner of the sessions; created if it does not exist."
-)
-@store_options
-@report_errors
-def fixtures(sessions: int, events: int, seed: int, account: str, data: Path | None, database: str | None) -> None:
+@click.option("--seed", type=int, default=0, help="The same seed gives the same history.")
+@click.option("--account", default="acme", help="Owner of the sessions; created if it does not exist.")
+@partial(on_store, new=True)
+def fixtures(store: Store, sessions: int, events: int, seed: int, account: str) -> None:
     """Write a realistic, reproducible history to the store."""
-    from datetime import UTC, datetime
-
     from ..service import demo
 
+    size = {"sessions": sessions, "events": events, "seed": seed}
     now = datetime.now(UTC)
-    with open_store(data, database, new=True) as store:
-        workspaces = store.write_now(
-            lambda tx: demo.fixtures(tx.db, sessions=sessions, events=events, seed=seed, now=now, account=account)
-        )
-    click.echo(f"{sessions} sessions and {events} events in {', '.join(workspaces)} of {account}")
+    names = store.write_now(lambda tx: demo.fixtures(tx.db, **size, now=now, account=account))
+    click.echo(f"{sessions} sessions and {events} events in {', '.join(names)} of {account}")
 
 
 @main.command(short_help="Write the complete store to a file.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@store_options
-@report_errors
-def snapshot(file: Path, data: Path | None, database: str | None) -> None:
+@data_option
+def snapshot(file: Path, data: Path) -> None:
     """Write the whole store to FILE. The service may be running.
 
-    An existing FILE is replaced only once the snapshot is complete.
+    An existing FILE is replaced only once the snapshot is complete. A PostgreSQL
+    database is saved with pg_dump.
     """
-    from ..service.discovery_file import default_data
     from ..service.store.snapshot import snapshot as write_snapshot
 
-    refuse_database_server(database, f"write a snapshot with `pg_dump --format=custom --file={file} URL`")
-    click.echo(f"{write_snapshot(data or default_data(), file)} bytes in {file}")
+    click.echo(f"{write_snapshot(data, file)} bytes in {file}")
 
 
 @main.command(short_help="Replace the store with a snapshot.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@store_options
-@report_errors
-def restore(file: Path, data: Path | None, database: str | None) -> None:
-    """Replace the store with the snapshot in FILE. The service must not be running."""
-    from ..service.discovery_file import default_data
+@data_option
+def restore(file: Path, data: Path) -> None:
+    """Replace the store with the snapshot in FILE. The service must not be running.
+
+    A PostgreSQL database is filled with pg_restore.
+    """
     from ..service.store.snapshot import restore as restore_snapshot
 
-    refuse_database_server(database, f"fill a new database with `pg_restore --no-owner --dbname=URL {file}`")
-    for change in restore_snapshot(file, data or default_data()):
+    for change in restore_snapshot(file, data):
         click.echo(change)
 
 
 @main.command(short_help="Start JupyterLab on the tutorials. Start here.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option("--port", type=click.IntRange(1, 65535), help="JupyterLab's port. Default: 8888 or the next free one.")
-@report_errors
 def lab(no_browser: bool, port: int | None) -> None:
     """Start JupyterLab on the tutorials.
 
@@ -296,7 +254,6 @@ def lab(no_browser: bool, port: int | None) -> None:
 @click.argument(
     "folder", metavar="[DIR]", default="agentbook-tutorials", type=click.Path(path_type=Path, file_okay=False)
 )
-@report_errors
 def tutorials(folder: Path) -> None:
     """Copy the tutorials, how-tos and manual to DIR (default: agentbook-tutorials).
 
@@ -316,9 +273,8 @@ def tutorials(folder: Path) -> None:
     envvar="AGENTBOOK_STORE",
     help="Read a local store, which SQL needs. Default: AGENTBOOK_STORE, or the platform.",
 )
-@click.option("--account", metavar="NAME", help="Account to read. Default: the credential's own.")
+@account_option
 @click.option("--content", is_flag=True, help="Show texts of conversations, with secrets masked. They are untrusted.")
-@report_errors
 def mcp_server(store: str | None, account: str | None, content: bool) -> None:
     """Serve read-only tools by the Model Context Protocol, on stdin and stdout.
 
@@ -344,7 +300,6 @@ def mcp_server(store: str | None, account: str | None, content: bool) -> None:
     metavar="DIR",
     help="Where it is written, such as .claude/skills/agentbook. Default: here.",
 )
-@report_errors
 def skill(out: Path) -> None:
     """Write a skill for coding agents.
 
@@ -365,7 +320,6 @@ def skill(out: Path) -> None:
 
 
 @main.command(short_help="Check the setup: what is wrong, why, and what to do.")
-@report_errors
 def doctor() -> None:
     """Check what is configured, reachable and authorized.
 

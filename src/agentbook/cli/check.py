@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._queries import loaded_history
-from .evaluate import BELOW_THE_BAR, WRONG_FILE
+from .common import account_option, out_option, store_option
+from .evaluate import BELOW_THE_BAR
 
 if TYPE_CHECKING:
     from ..evaluation.source import Source
@@ -26,14 +27,9 @@ _STATUS = {"holds": "passed", "fired": "failed", "unknown": "skipped"}
 
 @click.command("check", short_help="Check rules about what agents do: limits, and what got worse.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--store", metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
-@click.option("--account", metavar="NAME", help="Account to read. Default: the credential's own.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where results.json, junit.xml and report.html are written. Default: nowhere.",
-)
+@store_option
+@account_option
+@out_option("nowhere")
 def check(file: Path, store: str | None, account: str | None, out: Path | None) -> None:
     """Check the rules of a YAML file.
 
@@ -57,52 +53,49 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
     from .._text import one_line
     from ..api.errors import AgentbookError
     from ..evaluation.evaluate import Case, junit
-    from ..evaluation.source import ConfigError, read_source
+    from ..evaluation.source import read_source
     from ..live.rules import RuleError, check_rules, message_of, read_rule
 
+    source = read_source(file)
+    data = source.mapping()
+    if unknown := [name for name in data if name not in _KEYS]:
+        raise source.error(f"there is no `{unknown[0]}`: use {', '.join(_KEYS)}.", unknown[0])
+    rules = []
+    for item in source["rules"].items():
+        with source.collecting():
+            try:
+                rules.append(read_rule(_with_prices(item)))
+            except RuleError as error:
+                raise item.error(str(error), *error.keys) from None
+    source.require_no_problems()
+    if not rules:
+        raise source.error("there are no `rules`.")
+    span = {"since": SINCE, **{name: data[name] for name in _KEYS[1:] if name in data}}
     try:
-        source = read_source(file)
-        data = source.mapping()
-        if unknown := [name for name in data if name not in _KEYS]:
-            raise source.error(f"there is no `{unknown[0]}`: use {', '.join(_KEYS)}.", unknown[0])
-        rules = []
-        for item in source["rules"].items():
-            with source.collecting():
-                try:
-                    rules.append(read_rule(_with_prices(item)))
-                except RuleError as error:
-                    raise item.error(str(error), *error.keys) from None
-        source.require_no_problems()
-        if not rules:
-            raise source.error("there are no `rules`.")
-        span = {name: data[name] for name in ("until", "tz") if name in data}
-        history = loaded_history(store, account, since=data.get("since", SINCE), **span)
-        try:
-            outcomes = check_rules(rules, history)
-        except RuleError as error:
-            raise source["rules"].error(str(error), *error.keys) from None
-        if all(outcome.state == "unknown" for outcome in outcomes):
-            raise AgentbookError(f"check: nothing to check: {history.hint or outcomes[0].reason}.")
-        for part, reason in list(history.missing.items())[:3]:
-            click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
-        for outcome in outcomes:
-            words = outcome.state, one_line(outcome.rule.name, 160), one_line(outcome.reason, 500)
-            click.echo("\t".join(words).rstrip())
-        message = message_of(outcomes, history)
-        said = f"{message['fired']} of {len(outcomes)} rules fired"
-        said += f", {message['unknown']} unknown for all or some groups" if message["unknown"] else ""
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            cases = [Case(each.rule.name, _STATUS[each.state], each.reason) for each in outcomes]
-            texts = {"results.json": json.dumps(message, indent=2), "junit.xml": junit(file.stem, {file.stem: cases})}
-            for name, text in texts.items():
-                with atomic_write(out / name) as written:
-                    written.write(text.encode("utf-8", "backslashreplace"))
-            history.report(out / "report.html", title=f"{history.title}: {said}")
-    except (ValueError, AgentbookError, OSError, ImportError) as error:
-        for problem in error.problems if isinstance(error, ConfigError) else [str(error)]:
-            click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)
-        sys.exit(WRONG_FILE)
+        history = loaded_history(store, account, **span)
+        outcomes = check_rules(rules, history)
+    except RuleError as error:
+        raise source["rules"].error(str(error), *error.keys) from None
+    except ValueError as error:
+        raise AgentbookError(str(error)) from None
+    if all(outcome.state == "unknown" for outcome in outcomes):
+        raise AgentbookError(f"check: nothing to check: {history.hint or outcomes[0].reason}.")
+    for part, reason in list(history.missing.items())[:3]:
+        click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
+    for outcome in outcomes:
+        words = outcome.state, one_line(outcome.rule.name, 160), one_line(outcome.reason, 500)
+        click.echo("\t".join(words).rstrip())
+    message = message_of(outcomes, history)
+    said = f"{message['fired']} of {len(outcomes)} rules fired"
+    said += f", {message['unknown']} unknown for all or some groups" if message["unknown"] else ""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        cases = [Case(each.rule.name, _STATUS[each.state], each.reason) for each in outcomes]
+        texts = {"results.json": json.dumps(message, indent=2), "junit.xml": junit(file.stem, {file.stem: cases})}
+        for name, text in texts.items():
+            with atomic_write(out / name) as written:
+                written.write(text.encode("utf-8", "backslashreplace"))
+        history.report(out / "report.html", title=f"{history.title}: {said}")
     click.echo(said + (f"; reports in {out}" if out else ""))
     sys.exit(BELOW_THE_BAR if message["fired"] else 0)
 

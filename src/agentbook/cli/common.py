@@ -1,94 +1,95 @@
-"""What commands share: the options that choose the store, and printing errors."""
+"""What commands share: options, the store that they work on, and printing errors."""
 
 from __future__ import annotations
 
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import Any
 
 import click
 
 from .._packages import explain
 
-if TYPE_CHECKING:
-    from ..service.store import Store
+store_option = click.option("--store", metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
+account_option = click.option("--account", metavar="NAME", help="Account to read. Default: the credential's own.")
 
-P = ParamSpec("P")
-R = TypeVar("R")
+
+def out_option(default: str) -> Callable[..., Any]:
+    """The option for the folder of a command's reports."""
+    return click.option(
+        "--out",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help=f"Where results.json, junit.xml and report.html are written. Default: {default}.",
+    )
+
+
+def _data(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path:
+    from ..service.discovery_file import default_data
+
+    return path or default_data()
+
 
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_data,
     help="Data directory. Default: AGENTBOOK_DATA, or the system's directory for application data.",
 )
 
 
-def store_options(command: Callable[P, R]) -> Callable[P, R]:
+def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that choose the store: ``--data`` and ``--database``."""
     database = click.option("--database", metavar="URL", help="A PostgreSQL database instead of the directory's store.")
     return data_option(database(command))
 
 
-def report_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Print an expected error as one line on stderr and exit with code 1."""
+def on_store(command: Callable[..., None], *, new: bool = False) -> Callable[..., None]:
+    """A command that gets the chosen store; `new` makes one if there is none."""
 
+    @store_options
     @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        from ..api.errors import AgentbookError
+    def run(data: Path, database: str | None, **arguments: Any) -> None:
+        from ..service.discovery_file import require_own_store
         from ..service.errors import OperatorError
+        from ..service.store import Store
+        from ..service.store.engine import STORE_FILE
 
-        try:
-            return command(*args, **kwargs)
-        except (AgentbookError, OperatorError) as error:
-            click.echo(f"agentbook: {error}", err=True)
-            sys.exit(1)
-        except Exception as error:  # of a store that is locked, full or damaged
-            if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
-                raise
-            engine = sys.modules.get("agentbook.service.store.engine")
-            reason = engine.unavailable_reason(error) if engine is not None else None
-            if reason is None:  # a defect, of ours or of a package
-                traceback.print_exc()
-                reason = explain(error)
-            click.echo(f"agentbook: {reason}", err=True)
-            sys.exit(1)
+        if database is None:
+            require_own_store(data)
+            if not new and not (data / STORE_FILE).exists():
+                raise OperatorError(
+                    f"There is no store in {data.resolve()}: choose another with --data, or make one with `agentbook "
+                    "accounts create`."
+                )
+        with closing(Store(data, database)) as store:
+            command(store, **arguments)
 
     return run
 
 
-def refuse_database_server(database: str | None, advice: str) -> None:
-    """Refuse what PostgreSQL's own programs do better."""
+def reasons(error: Exception) -> list[str]:
+    """Why a command failed: a line for each problem.
+
+    The traceback of a defect is printed, so that it can be reported.
+    """
+    from .._text import one_line
+    from ..api.errors import AgentbookError
     from ..service.errors import OperatorError
 
-    if database is not None:
-        raise OperatorError(
-            f"Snapshots are of a store in a directory; with PostgreSQL, {advice}. "
-            'The manual\'s page "Deployment on PostgreSQL" has every step.'
-        )
-
-
-@contextmanager
-def open_store(data: Path | None, database: str | None, *, new: bool = False) -> Iterator[Store]:
-    """The store of a command; only with `new` may the directory be without one."""
-    from ..service.discovery_file import default_data, require_own_store
-    from ..service.errors import OperatorError
-    from ..service.store import Store
-    from ..service.store.engine import STORE_FILE
-
-    data = data or default_data()
-    if database is None:
-        require_own_store(data)
-        if not new and not (data / STORE_FILE).exists():
-            raise OperatorError(
-                f"There is no store in {data.resolve()}: choose another with --data, or make one with `agentbook accounts "
-                "create`."
-            )
-    store = Store(data, database)
-    try:
-        yield store
-    finally:
-        store.close()
+    engine = sys.modules.get("agentbook.service.store.engine")  # whose store may be locked, full or damaged
+    if engine is not None and (reason := engine.unavailable_reason(error)) is not None:
+        return [reason]
+    problems = getattr(error, "problems", None)
+    if isinstance(problems, tuple):  # a ConfigError
+        return [one_line(problem, 2000) for problem in problems]
+    if isinstance(error, (AgentbookError, OperatorError, OSError)) or (
+        isinstance(error, ImportError) and not error.name
+    ):
+        return [one_line(str(error), 2000)]
+    traceback.print_exception(error)
+    return [explain(error)]

@@ -1,17 +1,20 @@
-"""`agentbook eval`: run a lab file without a notebook.
+"""`agentbook eval` runs a lab file without a notebook; `agentbook import` makes one.
 
-Its exit codes are not those of the other commands: 100 says that the bar was missed.
+Exit code 100 says that the bar was missed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-WRONG_FILE = 1
+from .common import out_option
+
 BELOW_THE_BAR = 100
 INTERRUPTED = 130
 
@@ -25,12 +28,7 @@ INTERRUPTED = 130
 @click.option("--against", metavar="VARIANT", help="Exit with 100 if a variant is worse than this one, beyond noise.")
 @click.option("--failed", is_flag=True, help="Ask only what did not pass in the last run of this file.")
 @click.option("--allow-code", is_flag=True, help="Run the Python functions that the file names as checks.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where results.json, junit.xml and report.html are written. Default: in the data directory.",
-)
+@out_option("in the data directory")
 @click.option(
     "--fail-under",
     type=click.FloatRange(0, 1),
@@ -50,7 +48,6 @@ INTERRUPTED = 130
     "--concurrency",
     type=click.IntRange(1, 64),
     default=4,
-    show_default=True,
     metavar="N",
     help="Questions asked at the same time.",
 )
@@ -59,7 +56,6 @@ INTERRUPTED = 130
     "timeout_s",
     type=click.FloatRange(0.1),
     default=300.0,
-    show_default=True,
     help="Seconds to wait for a reply.",
 )
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
@@ -74,19 +70,13 @@ def evaluate(file: Path, out: Path | None, fail_under: float | None, no_progress
     """
     from .._connect import connect
     from .._text import one_line
-    from ..api.errors import AgentbookError
     from ..evaluation.evaluate import closing_clients, default_folder
     from ..evaluation.evaluate import evaluate as run_file
-    from ..evaluation.source import ConfigError
 
     folder = out or default_folder(file)
     try:
         with closing_clients(connect) as connect_once:
             results, notes = run_file(file, connect_once, folder=folder, progress=not no_progress, **options)
-    except (ConfigError, AgentbookError, OSError) as error:
-        for problem in error.problems if isinstance(error, ConfigError) else [str(error)]:
-            click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)
-        sys.exit(WRONG_FILE)
     except KeyboardInterrupt:
         click.echo("agentbook: stopped; the same command continues with what is missing.", err=True)
         sys.exit(INTERRUPTED)
@@ -106,3 +96,41 @@ def evaluate(file: Path, out: Path | None, fail_under: float | None, no_progress
     bar = (1.0 if against is None else 0.0) if fail_under is None else fail_under
     if results.pass_rate < bar or (against is not None and results.is_worse):
         sys.exit(BELOW_THE_BAR)
+
+
+@click.command("import", short_help="Make a lab file of a file of promptfoo.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="LAB.yaml",
+    help="The lab file; it is replaced if it exists. Default: a new lab.yaml beside FILE.",
+)
+@click.option("--strict", is_flag=True, help="Write nothing, and exit with 1, if something would be left out.")
+def import_file(file: Path, out: Path | None, strict: bool) -> None:
+    """Make a lab file of a file of promptfoo, once and one way.
+
+    What a lab cannot say is left out, and listed with its line and what to do instead.
+    Nothing of the file runs, and only files in its folder are read.
+    """
+    from .._files import atomic_write
+    from .._text import one_line
+    from ..evaluation.file import dump
+    from ..evaluation.promptfoo_import import import_promptfoo
+    from ..evaluation.source import ConfigError
+
+    target = out or file.parent / "lab.yaml"
+    lab, problems = import_promptfoo(file)
+    if not lab or (strict and problems):
+        kept = "with --strict, nothing may be" if lab else "all is"
+        raise ConfigError(*problems, f"{target} is not written: {kept} left out.")
+    if out is None and target.exists():
+        raise ConfigError(*problems, f"{target} exists: name another file, or this one, with --out.")
+    is_json = target.suffix.lower() == ".json"
+    text = f"{json.dumps(lab, ensure_ascii=False, indent=1)}\n" if is_json else dump(lab)
+    with atomic_write(target) as opened:
+        opened.write(text.encode("utf-8", "backslashreplace"))
+    for problem in problems:
+        click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)
+    judge = " --judge NAME" if re.search(r"\bjudge\b", text) else ""
+    click.echo(f"{target}: {len(lab['inputs'])} inputs. Run it: agentbook eval {target} --agent NAME{judge}")

@@ -27,7 +27,7 @@ from .._queries import (
     options_of,
     written,
 )
-from .common import report_errors
+from .common import store_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ class _Queries(click.Group):
 
         if re.search(r"\s", name.strip()):
             ask = functools.partial(_sql, name)
-            return _command("SQL", ask, [_STORE], "Run SQL on a local store, by DuckDB.", is_sql=True)
+            return _command("SQL", ask, [], "Run SQL on a local store, by DuckDB.", is_sql=True)
         function = analyses().get(name.replace("-", "_"))
         if function is None:
             raise click.UsageError(f"There is no analysis {name!r}; the analyses are {', '.join(analyses())}.")
@@ -71,7 +71,7 @@ class _Queries(click.Group):
         return _command(
             name,
             functools.partial(_analyse, function),
-            [*options, *_LOAD, _STORE],
+            [*options, *_LOAD],
             first_sentence(inspect.getdoc(function)),
         )
 
@@ -88,7 +88,6 @@ def _option(function: Callable[..., Any], parameter: inspect.Parameter) -> click
     )
 
 
-_STORE = click.Option(["--store"], metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
 _LOAD = [
     click.Option(["--since"], help="Beginning of what is read: a length of time such as 7d, a date, or an instant."),
     click.Option(["--until"], help="End of what is read, as for --since."),
@@ -98,9 +97,13 @@ _LOAD = [
 
 
 def _command(
-    name: str, ask: Callable[..., pd.DataFrame], options: list[click.Option], text: str, *, is_sql: bool = False
+    name: str, ask: Callable[..., pd.DataFrame], options: list[click.Parameter], text: str, *, is_sql: bool = False
 ) -> click.Command:
-    @report_errors
+    @click.command(name, cls=_Query, params=options, help=text)
+    @store_option
+    @click.option("--json", is_flag=True, help="A list of rows: null for what is unknown, times in ISO 8601.")
+    @click.option("--csv", is_flag=True, help="Comma-separated values, as ab.export writes them.")
+    @click.option("--limit", type=click.IntRange(1), default=LIMIT, help="Number of rows.")
     def run(json: bool, csv: bool, limit: int, **values: Any) -> None:
         if json and csv:
             raise click.UsageError("Choose --json or --csv.")
@@ -109,16 +112,10 @@ def _command(
             frame = ask(**given, **({"rows": limit + 1} if is_sql else {}))
             click.echo(written(frame.head(limit), "json" if json else "csv" if csv else ""))
         if len(frame) > limit:
-            click.echo(
-                f"note: {limit:,} of {'more' if is_sql else f'{len(frame):,}'} rows; --limit N shows more.", err=True
-            )
+            rows = "more" if is_sql else f"{len(frame):,}"
+            click.echo(f"note: {limit:,} of {rows} rows; --limit N shows more.", err=True)
 
-    forms = [
-        click.Option(["--json"], is_flag=True, help="A list of rows: null for what is unknown, times in ISO 8601."),
-        click.Option(["--csv"], is_flag=True, help="Comma-separated values, as ab.export writes them."),
-        click.Option(["--limit"], type=click.IntRange(1), default=LIMIT, show_default=True, help="Number of rows."),
-    ]
-    return _Query(name, callback=run, params=[*options, *forms], help=text)
+    return run
 
 
 @contextmanager
