@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,12 @@ import pytest
 import agentbook as ab
 from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import optimize as optimization
-from agentbook.evaluation.experiment import Answer, to_frame
+from agentbook.evaluation.asserts import grade_check
+from agentbook.evaluation.check import named
+from agentbook.evaluation.checks import read_checks
+from agentbook.evaluation.experiment import Answer, Experiment, to_frame
 from agentbook.evaluation.inputs import Input
-from agentbook.evaluation.model import Grade
+from agentbook.evaluation.model import Grade, Reply
 from agentbook.evaluation.optimize import FEWEST, copied
 from agentbook.evaluation.statistics import compare_variants
 from agentbook.evaluation.suggest import MAX_PROMPT, ROLE, failures, read_proposal, request
@@ -195,7 +197,7 @@ def test_suggestions_mend_what_failed_and_change_nothing(make: Callable[..., ab.
         lab.suggest("now", "acme~scribe")
     lab.run(progress=False)
     [(_, reasons), *_] = failures(lab._lab, lab._lab.answers)
-    assert reasons[0].startswith("short: words <= 20: ")
+    assert reasons[0].startswith("“short”: ")
     made = lab.suggest("now", "acme~scribe", n=2)
     assert len({each.variant.system_prompt for each in made}) == 2
     assert "+" in made[0].diff
@@ -231,7 +233,31 @@ def test_a_prompt_that_took_words_of_inputs_is_named() -> None:
     assert copied("Be kind.", new, inputs) == ["the zanzibar invoice of my order", "ahrensburg"]
 
 
-def test_the_demo_knows_a_request_by_its_first_words() -> None:
-    assert request("p", [], []).startswith(ROLE)
+def polite(reply: str) -> bool:
+    return "please" in reply.lower()
+
+
+def test_a_request_says_what_was_wanted_and_what_was_found() -> None:
+    experiment = Experiment()
+    checks: dict[str, Any] = {
+        "a: b": ab.checks.contains("Ada"), "polite": polite, "one": lambda r: r == "1", "two": lambda r: r == "2",
+        "judged": ab.checks.rubric("It is kind.", agent="acme~judge"), "raises": lambda r: r[99] == "",
+    }  # fmt: skip
+    experiment.use_checks(read_checks([named(ab.checks.length(max=2))]) | read_checks(checks))
+    reply = Reply("- One\n- Two three")
+    verdicts = {name: grade_check(each, reply) for name, each in experiment.checks.items() if not each.rubrics}
+    failed = Answer("now", "Why?", status="answered", reply=reply.text, verdicts=verdicts)
+    failed.verdicts["judged"] = Grade(False, reason="It is rude.")
+    text = request(experiment, "Be kind.", [failed, Answer("now", "How?", status="answered", reply="1")], ["Be."])
+    assert text.startswith(ROLE)
     assert ROLE == OF_A_PROPOSAL
-    assert not re.search(r"\{\{", request("p", [], []))
+    for part in (
+        "```\nBe kind.\n```", "- Be.", "- “at most 2 words”: words <= 2", '- “a: b”: contains "Ada"',
+        '- “polite”: function: def polite(reply: str) -> bool:\n    return "please" in reply.lower()',
+        '- “one”: function: lambda r: r == "1"\n', '- “two”: function: lambda r: r == "2"\n',
+        "- “judged”: judge acme~judge: It is kind.", "Reply: - One\n- Two three\n",
+        "- “at most 2 words”: 5 words instead of at most 2", "- “a: b”\n", "- “judged”: It is rude.",
+        "- “raises”: IndexError", "# Questions whose replies passed\n\n- How?",
+    ):  # fmt: skip
+        assert part in text, (part, text)
+    assert request(experiment, "Be kind.", [], []) == ""

@@ -139,6 +139,11 @@ class Check:
         for check in (*self.children, *(self.value.values() if self.base == OWN else ())):
             yield from check.flat()
 
+    @property
+    def line(self) -> str:
+        """The line without the name."""
+        return _body(self)
+
     def __str__(self) -> str:
         """The check as the line that `parse_check` reads.
 

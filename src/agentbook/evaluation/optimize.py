@@ -27,7 +27,7 @@ from .experiment import Answer, to_frame
 from .file import lab_data
 from .inputs import Input
 from .run import Lab, Options, Plan
-from .suggest import Suggestion, ask_proposer, diff_of, failures, prompt_of, read_proposal, request
+from .suggest import Suggestion, ask_proposer, diff_of, prompt_of, read_proposal, request
 from .variant import Variant
 
 if TYPE_CHECKING:
@@ -272,7 +272,11 @@ class Search:
     def make_reflective_dataset(
         self, candidate: Mapping[str, str], eval_batch: Any, components_to_update: list[str]
     ) -> dict[str, list[dict[str, Answer]]]:
-        return {_PROMPT: [{"answer": answer} for answer in eval_batch.trajectories]}
+        """The replies of the batch, and then all others to this prompt."""
+        name = self._names[candidate[_PROMPT]]
+        others = (self.work.answered.get((name, each.text, 1)) for each in self.seen)
+        shown = {answer.key: answer for answer in (*eval_batch.trajectories, *filter(None, others))}
+        return {_PROMPT: [{"answer": answer} for answer in shown.values()]}
 
     def propose_new_texts(
         self,
@@ -293,10 +297,8 @@ class Search:
             said = self._proposals.pop(0)
         else:
             self._proposals.clear()
-            tried = self._tried.setdefault(prompt, [])
-            asked = loop.run(
-                ask_proposer(self.lab, self.model, request(prompt, failures(self.work, answers), tried), self.options)
-            )
+            message = request(self.work, prompt, answers, self._tried.setdefault(prompt, []))
+            asked = loop.run(ask_proposer(self.lab, self.model, message, self.options))
             if asked.status != "answered":
                 raise AgentbookError(f"{self.model} proposed nothing: {asked.reason}")
             self.work.spent += asked.cost or 0.0

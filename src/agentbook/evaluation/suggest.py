@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import inspect
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from .._masking import mask_text
 from .._text import clip, safe_repr
 from ..client import is_uuid
+from .check import FUNCTION, OWN, Check
 from .experiment import Answer, Experiment
 from .inputs import Input, numbered
 from .platform import read_versions
@@ -18,15 +24,18 @@ from .variant import Variant
 ROLE = "You improve the system prompts of AI agents."
 # What a proposer is told; the demo's own proposer knows the request by the first line.
 _TASK = f"""{ROLE}
-Below are a prompt, and replies to it that did not pass, each with the reasons. Write one
-better prompt: keep what works, and add what the reasons ask for. It has to help with
-questions that you do not see, so copy no words of these questions and replies. First
-write one sentence on what it mends, then the whole prompt between two lines with ```."""
+Below are a prompt, what replies to it have to pass, and replies that did not, each with
+the reasons. Write one better prompt: keep what works, and add what the reasons ask for.
+It has to help with questions that you do not see, so copy no words of these questions
+and replies. First write one sentence on what it mends, then the whole prompt between two
+lines with ```."""
 _FENCED = re.compile(r"^(`{3,}).*\n(?P<prompt>(?:.*\n)*?)\1\s*$", re.MULTILINE)
 MAX_PROMPT = 20_000  # characters of a proposal
 _MOST_FAILURES = 8
-_MAX_REPLY = 1_500  # characters of a reply that a proposer reads
-_MAX_CHECK = 400  # characters of a check
+_MOST_PASSED = 12
+_MAX_REPLY = 1_000  # characters of a reply that a proposer reads
+_MAX_CHECK = 600  # characters of what a check asks for
+_MAX_CHECKS = 4_000  # of all of them
 _PROPOSER, _REQUEST = "proposer", "proposal"
 
 
@@ -53,37 +62,80 @@ class Suggestion:
         return f"{self.variant.name}: {self.why}\n{self.diff}"
 
 
+def wanted(check: Check) -> str:
+    """What a check asks for, as a proposer reads it: of a function, its code.
+
+    Examples
+    --------
+    >>> wanted(Check("not-icontains", "sorry", name="kind"))
+    'not: contains "sorry"'
+    """
+    if check.base == "icontains" and isinstance(check.value, str):
+        line = f"contains {json.dumps(check.value, ensure_ascii=False)}"
+    elif check.base == FUNCTION and (code := _code(check.value)):
+        line = f"function: {mask_text(code)[0]}"[:_MAX_CHECK]
+    else:
+        return clip(check.line, _MAX_CHECK)
+    return f"not: {line}" if check.negated else line
+
+
+def _code(function: Any) -> str | None:
+    """The code of a function, and no more of its line; None where it cannot be read."""
+    try:
+        function = inspect.unwrap(function)
+        text = "".join(inspect.findsource(function)[0])
+        start = min((at[0], at[2]) for at in function.__code__.co_positions() if at[0] and at[3])
+        nodes = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Lambda | ast.FunctionDef)]
+        around = [
+            each
+            for each in nodes
+            if (each.lineno, each.col_offset) <= start < (each.end_lineno or 0, each.end_col_offset or 0)
+        ]
+        return ast.get_source_segment(text, max(around, key=lambda each: (each.lineno, each.col_offset)))
+    except (OSError, TypeError, AttributeError, ValueError, SyntaxError):  # it was not typed in a file or a cell
+        return None
+
+
 def failures(experiment: Experiment, answers: Iterable[Answer]) -> list[tuple[Answer, list[str]]]:
-    """The answers that a check or a person did not pass, with the reasons."""
+    """The answers, each with the reasons why a check or a person did not pass it."""
     found = []
     for answer in answers:
-        grades = [(check, answer.verdicts.get(name)) for name, check in experiment.all_checks.items()]
-        reasons = [
-            f"{clip(str(check), _MAX_CHECK)}: {grade.reason or 'not passed'}"
-            for check, grade in grades
-            if grade and grade.passed is False
-        ]
+        reasons = []
+        for name, check in experiment.all_checks.items():
+            grade = answer.verdicts.get(name)
+            if grade is not None and (grade.passed is False or grade.error):
+                own = wanted(check.value[answer.input]) if check.base == OWN else None
+                reasons.append(": ".join(filter(None, (f"“{name}”", own, grade.error or grade.reason))))
         if answer.thumb is False or (answer.note and answer.thumb is None):
             reasons.append(f"A person says: {answer.note or 'not good'}")
         elif answer.status == "failed":
             reasons.append(f"The agent did not answer: {answer.reason}")
-        if reasons:
-            found.append((answer, reasons))
+        found.append((answer, reasons))
     return found
 
 
-def request(prompt: str, failed: Sequence[tuple[Answer, list[str]]], tried: Sequence[str]) -> str:
-    """What a proposer is asked."""
+def request(experiment: Experiment, prompt: str, answers: Iterable[Answer], tried: Sequence[str]) -> str:
+    """What a proposer is asked; empty if there is nothing to mend."""
+    judged = failures(experiment, answers)
+    failed = [(answer, reasons) for answer, reasons in judged if reasons]
+    if not failed:
+        return ""
     fence = "```" if "```" not in prompt else "````"
     parts = [_TASK, f"# The prompt\n\n{fence}\n{prompt}\n{fence}"]
+    checks = "\n".join(f"- “{name}”: {wanted(each)}" for name, each in experiment.checks.items())
+    if checks:
+        parts.append(f"# What replies have to pass\n\n{checks[:_MAX_CHECKS]}")
     if tried:
         parts.append("# Prompts that were tried and are not enough\n\n" + "\n\n".join(f"- {each}" for each in tried))
     for number, (answer, reasons) in enumerate(failed[:_MOST_FAILURES], 1):
         why = "\n".join(f"- {reason}" for reason in reasons)
         parts.append(
             f"# Reply {number}\n\nQuestion: {clip(answer.question, _MAX_REPLY)}\n\n"
-            f"Reply: {clip(answer.shown, _MAX_REPLY)}\n\nNot passed:\n{why}"
+            f"Reply: {answer.shown[:_MAX_REPLY]}\n\nNot passed:\n{why}"
         )
+    passed = [f"- {clip(answer.question, _MAX_REPLY)}" for answer, reasons in judged if not reasons]
+    if passed:
+        parts.append("# Questions whose replies passed\n\n" + "\n".join(passed[:_MOST_PASSED]))
     return "\n\n".join(parts)
 
 
@@ -130,8 +182,8 @@ async def prompt_of(lab: Lab, variant: Variant) -> str:
 async def suggest(lab: Lab, variant: str | Variant, model: str, n: int, options: Options) -> list[Suggestion]:
     """See `PromptLab.suggest`."""
     chosen = lab.variant(variant)
-    failed = failures(lab, (answer for answer in lab.answers if answer.variant == chosen.name))
-    if not failed:
+    answers = [answer for answer in lab.answers if answer.variant == chosen.name]
+    if not any(reasons for _, reasons in failures(lab, answers)):
         raise ValueError(
             f"No reply of {chosen.name!r} has failed a check, a person or the run, so there is nothing to mend: "
             "run the lab with checks, or label its replies."
@@ -141,7 +193,7 @@ async def suggest(lab: Lab, variant: str | Variant, model: str, n: int, options:
     taken = set(lab.variants)
     for _ in range(n):
         tried = [each.variant.system_prompt or "" for each in found]
-        answer = await ask_proposer(lab, model, request(prompt, failed, tried), options)
+        answer = await ask_proposer(lab, model, request(lab, prompt, answers, tried), options)
         if answer.status != "answered":
             raise ValueError(f"{model} proposed nothing: {answer.reason}")
         proposal = read_proposal(answer.reply)
