@@ -192,10 +192,11 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     kind = KINDS.get(str(found["kind"]).lower(), OTHER) if "kind" in found else MODEL if is_model else OTHER
     kind = TOOL if "kind" not in found and "gen_ai.tool.name" in values else kind  # as pydantic-ai's
     usage = {name: whole(found[name]) for name in USAGE if name in found}
-    usage["reported_cost"] = amount(usage.get("reported_cost"))
-    check_counts(usage, problem)
+    if usage:
+        usage["reported_cost"] = amount(usage.get("reported_cost"))
+        check_counts(usage, problem)
     for name in DETAILS:
-        if details := mapping(values.get(name)):
+        if name in values and (details := mapping(values[name])):
             usage[name] = {part: whole(count) for part, count in details.items()}
     began, ended = (NAMES[name][ranks.get(name, 0)] for name in ("began", "ended"))
     begin = problem.time(found.get("began"), began)
