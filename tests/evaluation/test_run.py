@@ -116,9 +116,12 @@ def test_the_concurrency_limit_holds_over_all_agents(platform: LabPlatform, lab:
     platform.add_agent("acme~other", system_prompt="other")
     lab.add_variant("now")
     lab.add_variant("other", agent="acme~other")
+    tasks: list[int] = []
+    platform.reply = lambda settings, text: tasks.append(len(asyncio.all_tasks())) or text
     lab.run([f"question {n}" for n in range(20)], concurrency=3, progress=False)
     assert platform.max_open == 3
     assert len(lab.results) == 40
+    assert max(tasks) < 20, "only what is open is a task"
 
 
 def test_agents_run_at_the_same_time(platform: LabPlatform, lab: PromptLab) -> None:

@@ -153,16 +153,15 @@ def _agent(path: str | Path, saved: SavedLab, agent: Any) -> str | None:
 
 def _failed(lab: Lab, plan: Plan) -> list[list[Key]]:
     """The questions that did not pass in the last run of a file."""
-    facts = {**lab.place, "file": str(lab.path)}
-    for run in runs.saved():
-        if all(run.facts.get(name) == value for name, value in facts.items()):
-            checks = list(run.experiment.all_checks)
-            wrong = {answer.key for answer in run.answers if status_of(answer, checks) != "passed"}
-            left = [[key for key in keys if key in wrong] for keys in plan.rounds]
-            if not any(left):
-                raise ConfigError("Everything passed in the last run, so there is nothing to ask with --failed.")
-            return left
-    raise ConfigError(f"There is no earlier run of {lab.path} with this agent, so nothing is known to have failed.")
+    run = next(runs.saved({**lab.place, "file": str(lab.path)}), None)
+    if run is None:
+        raise ConfigError(f"There is no earlier run of {lab.path} with this agent, so nothing is known to have failed.")
+    checks = list(run.experiment.all_checks)
+    wrong = {answer.key for answer in run.answers if status_of(answer, checks) != "passed"}
+    left = [[key for key in keys if key in wrong] for keys in plan.rounds]
+    if not any(left):
+        raise ConfigError("Everything passed in the last run, so there is nothing to ask with --failed.")
+    return left
 
 
 @contextlib.contextmanager

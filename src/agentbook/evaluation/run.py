@@ -307,7 +307,12 @@ class Run:
                         ready[id(job)] = await self._configure(job, job.configurator.draft(job.variant))
                 for key in shuffled(number, keys):
                     if key in job_of and ready[id(job := job_of.pop(key))]:  # cells that send the same share a question
-                        group.create_task(self._answer(key, job))
+                        await self._start(group, key, job)
+
+    async def _start(self, group: asyncio.TaskGroup, key: Key, job: Job) -> None:
+        """Ask a question once there is a slot for it: of 100,000, few are tasks."""
+        await self._slots.acquire()
+        group.create_task(self._answer(key, job)).add_done_callback(lambda task: self._slots.release())
 
     async def _configure(self, job: Job, work: Awaitable[Version]) -> bool:
         """Whether the version of a job could be made; its questions fail if not."""
@@ -328,7 +333,7 @@ class Run:
                 if await self._configure(job, configurator.apply(job.variant, self.notify)):
                     async with asyncio.TaskGroup() as group:
                         for key in job.keys:
-                            group.create_task(self._answer(key, job))
+                            await self._start(group, key, job)
         finally:
             if self.plan.options.restore:
                 await self._restore(configurator)
@@ -376,20 +381,19 @@ class Run:
         return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row), run_at=self._began_at)
 
     async def _answer(self, key: Key, job: Job) -> None:
-        async with self._slots:
-            previous = self.lab.answers_by_key.get(key)
-            # A question that was sent earlier may have its reply by now: look for it
-            # before asking again.
-            session_id = previous.session_id if previous is not None and previous.still_open else None
-            is_single = self._script(key) is None  # what is left of a conversation is asked again, as a whole
-            if is_single and previous is not None and session_id and await self._collect(previous, session_id):
-                return
-            if self._stopped is None and await self.budget.reserve():
-                answer = self._new_answer(key, agent=job.configurator.name)
-                answer.version = job.version.number or (job.version.label if job.version.id else None)
-                answer.asked_at = datetime.now(UTC)
-                await self._ask(answer, job)
-            self._stopped = self._stopped or self.budget.reason
+        previous = self.lab.answers_by_key.get(key)
+        # A question that was sent earlier may have its reply by now: look for it before
+        # asking again.
+        session_id = previous.session_id if previous is not None and previous.still_open else None
+        is_single = self._script(key) is None  # what is left of a conversation is asked again, as a whole
+        if is_single and previous is not None and session_id and await self._collect(previous, session_id):
+            return
+        if self._stopped is None and await self.budget.reserve():
+            answer = self._new_answer(key, agent=job.configurator.name)
+            answer.version = job.version.number or (job.version.label if job.version.id else None)
+            answer.asked_at = datetime.now(UTC)
+            await self._ask(answer, job)
+        self._stopped = self._stopped or self.budget.reason
 
     async def _ask(self, answer: Answer, job: Job) -> None:
         """Ask one question and record its outcome."""
@@ -748,8 +752,8 @@ class Lab(Experiment):
         if inputs is not None or rows is not None:
             self.input_set.use(filled)
         require_names(self.all_checks)
-        if inputs is not None and rows is not None and not any(each.then for each in filled):
-            self._template = Template(read_inputs(inputs), rows, self.inputs)
+        if rows is not None and not any(each.then for each in filled):
+            self._template = Template([] if inputs is None else read_inputs(inputs), rows, self.inputs)
         options = options or Options(repeats=self.repeats)
         self.repeats = options.repeats
         repeats = range(1, options.repeats + 1)

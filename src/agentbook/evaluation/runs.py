@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .._files import FileLock, append, local_path
@@ -213,15 +214,27 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def saved() -> Iterator[SavedRun]:
-    """The runs, newest first; one that cannot be read is reported and skipped."""
+def saved(
+    facts: Mapping[str, Any] = MappingProxyType({}), chosen: Callable[[Path], bool] = lambda path: True
+) -> Iterator[SavedRun]:
+    """The runs with these facts, newest first, of the files that are chosen.
+
+    One that cannot be read is reported and skipped.
+    """
     for path in paths():
         try:
-            yield read(path)
+            if chosen(path) and _begins_with(path, facts):
+                yield read(path)
         except FileNotFoundError:  # another kernel removed it
             continue
         except (OSError, ValueError) as error:
             warnings.warn(f"A run was skipped: {error}", stacklevel=2)
+
+
+def _begins_with(path: Path, facts: Mapping[str, Any]) -> bool:
+    """Whether the first line has these facts: thousands of others are not read."""
+    first = next(entries(path), {}) if facts else {}
+    return all(first.get(name) == value for name, value in facts.items())
 
 
 def paths() -> list[Path]:
@@ -254,14 +267,8 @@ def unfinished(facts: Mapping[str, Any], matches: Callable[[SavedRun], object] =
     It cannot if it `matches` not, somebody continues it, or it began more than a day
     ago: the agent may be another one by now.
     """
-    for path in paths():
-        with contextlib.suppress(OSError, ValueError):
-            if not _has_ended(path) and _is_orphan(path):
-                run = read(path)
-                is_same = all(run.facts.get(name) == value for name, value in facts.items())
-                if is_same and datetime.now(UTC) - run.started_at < CONTINUED_WITHIN and matches(run):
-                    return run
-    return None
+    runs = saved(facts, lambda path: not _has_ended(path) and _is_orphan(path))
+    return next((run for run in runs if datetime.now(UTC) - run.started_at < CONTINUED_WITHIN and matches(run)), None)
 
 
 def _has_ended(path: Path) -> bool:
@@ -321,9 +328,9 @@ def regressions_of(path: Path) -> pd.DataFrame | None:
     except (OSError, ValueError):
         return None
     cells = {(answer.variant, answer.input) for answer in run.answers}
-    for earlier in itertools.islice(saved(), MAX_SEARCHED):
-        is_same = earlier.id < run.id and all(earlier.facts.get(name) == run.facts.get(name) for name in _SAME_LAB)
-        if is_same and cells & {(answer.variant, answer.input) for answer in earlier.answers}:
+    same = saved({name: run.facts.get(name) for name in _SAME_LAB}, lambda each: each.stem < path.stem)
+    for earlier in itertools.islice(same, MAX_SEARCHED):
+        if cells & {(answer.variant, answer.input) for answer in earlier.answers}:
             changes = compare_runs(earlier.experiment, run.experiment)
             return changes[changes["change"] == "broken"]
     return None

@@ -223,6 +223,8 @@ def test_a_variant_that_is_better_is_applied_when_confirmed_once(
     add(view, "brief", "Be brief.")
     view.run.checks.value = "brief"
     run(view, "\n".join("abcdefghij"), "20 of 20 answered")
+    for each in lab._lab.answers:
+        each.latency_s = None  # on a busy machine, one variant may be faster
     fill(view, name="", system_prompt="Be brief.")  # typed again
     view.variants.apply.click()
     until(lambda: not hidden(view.variants.applying.widget))

@@ -179,12 +179,15 @@ def test_a_run_has_the_prices_of_the_environment(
     until(lambda: words(view.results.summary).rstrip().endswith("2"))
 
 
+def upload(view: LabView, content: bytes) -> None:
+    about = {"type": "text/csv", "size": len(content), "last_modified": datetime.now(UTC)}
+    view.run.upload.value = ({"name": "topics.csv", "content": memoryview(content), **about},)
+
+
 def test_rows_of_a_file_fill_names_in_braces(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     view.run.inputs.value = "Explain {{topic}}."
-    content = b"topic\ntides\nrain\n"
-    about = {"type": "text/csv", "size": len(content), "last_modified": datetime.now(UTC)}
-    view.run.upload.value = ({"name": "topics.csv", "content": memoryview(content), **about},)
+    upload(view, b"topic\ntides\nrain\n")
     until(lambda: "2 inputs from rows (columns: topic). The first message: “Explain tides.”" in words(view.run.rows))
     run(view, "Explain {{topic}}.", "2 of 2 answered")
     assert sorted(platform.questions()) == ["Explain rain.", "Explain tides."]
@@ -192,6 +195,20 @@ def test_rows_of_a_file_fill_names_in_braces(platform: LabPlatform, view: LabVie
     until(lambda: "subject" in words(view.run.rows) and "ab-failed" in view.run.rows.value)
     run(view, "Explain {{subject}}.", "subject")
     assert len(platform.questions()) == 2
+
+
+def test_rows_with_inputs_of_their_own_are_asked_once(platform: LabPlatform, view: LabView) -> None:
+    add(view, "kind", "Be kind.")
+    upload(view, b"input,expected\none,kind\ntwo,rude\nthree,kind\n")
+    until(lambda: "3 inputs from rows (columns: expected)" in words(view.run.rows))
+    view.run.checks.value = "contains {{expected}}"
+    for _ in range(2):  # what was asked is no template, to be filled from each row again
+        view.run.run.click()
+        until(lambda: "3 of 3 answered" in words(view.form.status["run"]) and not view.form.busy)
+        until(lambda: "2 of 3" in words(view.results.summary))
+        assert view.run.inputs.value == ""
+        assert "3 inputs from rows" in words(view.run.rows)
+    assert sorted(platform.questions()) == ["one", "three", "two"]
 
 
 def test_the_form_shows_what_inputs_were_filled_from(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:

@@ -331,8 +331,8 @@ def _replies(before: Any, after: Any) -> str:
 
 def _undecided(experiment: Experiment, row: Mapping[Any, Any], check: str) -> str:
     """How many replies a check looked at without a verdict, in words."""
-    grades = [each.verdicts.get(check) for each in experiment.answers if each.variant == row["variant"]]
-    count = sum(grade is not None and grade.passed is None for grade in grades)
+    answers = [each for each in experiment.answers_by_key.values() if each.variant == row["variant"]]
+    count = sum(check in each.verdicts and each.verdicts[check].error is not None for each in answers)
     return f", {count:,} undecided" if count else ""
 
 

@@ -67,7 +67,8 @@ class ResultRows:
         changed : set of str or None
             The inputs that may have changed; None for all.
         """
-        experiment = self._lab.copy()
+        # Not of a copy: a run changes one row of thousands, many times a second.
+        experiment = self._lab
         answers = experiment.answers
         groups: dict[str, list[Answer]] = {}
         for answer in answers:
