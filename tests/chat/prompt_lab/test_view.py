@@ -44,6 +44,22 @@ def test_errors_appear_next_to_the_button(platform: LabPlatform, lab: PromptLab,
     assert lab._lab.answers == []
 
 
+def test_a_click_while_something_else_goes_on_says_that_it_has_to_wait(platform: LabPlatform, view: LabView) -> None:
+    platform.reply = lambda settings, text: None
+    add(view, "kind", "Be kind.")
+    view.variants.apply.click()
+    until(lambda: not hidden(view.variants.applying.widget))
+    view.run.inputs.value = "slow"
+    view.run.run.click()
+    until(lambda: platform.questions() == ["slow"])
+    view.run.run.click()
+    view.variants.applying.confirm.click()
+    until(lambda: "wait for its end" in words(view.form.status["form"]))
+    assert "wait" not in words(view.form.status["run"]), "the same again"
+    view.run.stop.click()
+    until(lambda: not view.form.busy)
+
+
 def test_the_form_shows_what_code_does(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
     lab.add_variant("kind", "Be kind.", agent="acme~writer")

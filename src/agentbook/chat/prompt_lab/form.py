@@ -23,6 +23,7 @@ from ..widgets.parts import Parts, answer_while_busy, button, show
 from .lab import AgentLab
 
 T = TypeVar("T")
+BUSY = "Something else is in progress, so this was not done: wait for its end, or press Stop, and try again."
 STOPPED = "Stopped. The replies so far are kept; Run continues, and first looks for late replies."
 
 
@@ -62,6 +63,7 @@ class Form:
         self._defaults: dict[str, Callable[[], str]] = {}
         self._messages: dict[str, tuple[str, bool]] = {}  # of each line: its text, and whether it is an error
         self._task: asyncio.Task[None] | None = None
+        self._work: Callable[..., object] | None = None  # what the task does
         self._ended = False
 
     def redraw_all(self) -> None:
@@ -144,19 +146,26 @@ class Form:
         """Do something that takes no time; the line reports the result or the error."""
         if not self.busy:
             self.clear()
+        self._messages.pop(line, None)
         try:
-            self.say(work(), line)
+            self.say(work() or self.message(line), line)
         except (ValueError, TypeError) as error:
             self.say(str(error), line, error=True)
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> None:
-        """Start `work` unless something is in progress; the line reports its errors."""
-        # A second click may be on its way before the first has disabled the button.
+        """Start `work`, and report its errors in the line.
+
+        While something is in progress, the line says that this one has to wait. The
+        same again does nothing: a second click may be on its way before the first has
+        disabled the button.
+        """
         if self._task is None and not self._ended:
-            self.line = line
+            self.line, self._work = line, work
             self.clear()
             self._task = asyncio.get_running_loop().create_task(self._report(work(), line))
             self.redraw()
+        elif self._task is not None and work != self._work:
+            self.say(BUSY, line)
 
     async def _report(self, work: Coroutine[Any, Any, None], line: str) -> None:
         try:
