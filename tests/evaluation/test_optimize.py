@@ -169,7 +169,7 @@ def test_the_form_finds_a_better_prompt_and_continues_after_stop(
     asked = optimization.Search.evaluate
 
     def stop_at_second(self: optimization.Search, batch: Any, candidate: Any, capture_traces: bool = False) -> Any:
-        if len(self._names) == 1 and self._round:
+        if len(self._names) == 1 and self._proposals:
             view.better.stop.click()
             until(lambda: self.is_stopped())
         return asked(self, batch, candidate, capture_traces)

@@ -16,7 +16,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .._text import safe_repr
@@ -38,6 +38,7 @@ _BATCH = 3  # replies that a proposal is made from
 _LONG_WORD, _SEQUENCE = 5, 4  # letters of a word, and words in a row, that count as copied
 _WORD = re.compile(r"[^\W\d_]+")
 _PROMPT = "system_prompt"
+_COLUMNS = {"variant": "str", "passed": "float64", "inputs": "int64", "why": "str", _PROMPT: "str"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,14 +61,15 @@ class Optimization:
         prompt.
     candidates : DataFrame
         A row per prompt that was tried: ``variant``, ``passed`` (the mean share of the
-        checks that it passes on the inputs that the search may see), ``why`` and
+        checks that its replies pass), ``inputs`` (how many of those that the search may
+        see were asked: all, unless it was no better on the first), ``why`` and
         ``system_prompt``.
     copied : list of str
         Long words and sequences that the new prompt took from inputs.
     questions : int
         Number of questions asked, without those to the proposer.
     cost : float or None
-        Of everything, with ``prices=``; None if it is not known.
+        Of everything, with ``prices=``; None if that of a reply or proposal is unknown.
     notes : list of str
     """
 
@@ -145,12 +147,9 @@ class Search:
         work.default_judge, work.repeats, work.input_set = lab.default_judge, 1, lab.input_set.copy()
         work.use_checks(dict(lab.checks))
         self._each = self._cost_of_a_question()
-        self._round = 0
-        self._proposals: list[dict[str, Any]] = []  # of a search that is continued
+        self._earlier: list[_Proposal] = []  # of a search that is continued
+        self._proposals: list[_Proposal] = []
         self._names: dict[str, str] = {}  # by prompt
-        self._why: dict[str, str] = {}
-        self._tried: dict[str, list[str]] = {}  # by prompt: what was proposed instead
-        self._scores: dict[str, float] = {}  # by prompt, on all inputs that are seen
         self._recorder: runs.Recorder | None = None
         self._error: Exception | None = None
 
@@ -182,21 +181,19 @@ class Search:
         prompt = loop.run(prompt_of(self.lab, self.variant))
         earlier = runs.unfinished(self.facts)
         if earlier is not None:
-            for entry in runs.entries(earlier.path):
-                if "proposal" in entry:
-                    self._proposals.append(entry["proposal"])
-                elif "candidate" in entry:
-                    self._names[entry["candidate"]["prompt"]] = entry["candidate"]["name"]
-            known = [answer for answer in earlier.answers if answer.status == "answered"]
-            self.work.answered = {answer.key: answer for answer in known}
-            self.notes.append(f"Continued: {len(known)} replies and {len(self._proposals)} proposals were there.")
+            entries = list(runs.entries(earlier.path))
+            self._earlier = [_Proposal(**entry["proposal"]) for entry in entries if "proposal" in entry]
+            self._names = {entry["prompt"]: entry["candidate"] for entry in entries if "candidate" in entry}
+            self.work.answered = {answer.key: answer for answer in earlier.answers if answer.status == "answered"}
+            self.work.spent = sum(cost or 0.0 for cost in self._costs(self._earlier))
+            known = f"{len(self.work.answered)} replies and {len(self._earlier)} proposals"
+            self.notes.append(f"Continued: {known} were there.")
         base = self._variant(prompt)
         end = self._record(earlier)
         try:
-            for each in self._names:
-                self._note_candidate(each)
-            best = self._search(prompt)
-            result = self._verdict(base, prompt, best)
+            for each, name in self._names.items():
+                self._write(candidate=name, prompt=each)
+            result = self._verdict(base, prompt, self._search(prompt))
             if self._recorder is not None and not self.is_stopped():
                 self._recorder.end()
         finally:
@@ -218,11 +215,15 @@ class Search:
 
         return end
 
+    def _write(self, **entry: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.write(**entry)
+
     def _search(self, prompt: str) -> str:
         """The prompt that passes most on the inputs that the search may see."""
         from gepa.api import optimize
 
-        found: Any = optimize(
+        optimize(
             {_PROMPT: prompt},
             self.seen,
             adapter=self,  # type: ignore[arg-type] # it has what GEPA calls
@@ -233,24 +234,40 @@ class Search:
         )
         if self._error is not None:
             raise self._error
-        best = max(found.val_aggregate_scores)
-        return str(found.candidates[found.val_aggregate_scores.index(best)][_PROMPT])
+        return self._best() or prompt
+
+    def _costs(self, proposals: Iterable[_Proposal]) -> list[float | None]:
+        asked = [answer for answer in self.work.answered.values() if answer.status in ("answered", "failed")]
+        return [*(answer.cost for answer in asked), *(each.cost for each in proposals)]
+
+    def _best(self) -> str | None:
+        """The prompt that passes most, of those that were asked all that is seen."""
+        tried = [*itertools.islice(self._names, 1), *(each.prompt for each in self._proposals if each.prompt)]
+        whole = [prompt for prompt in tried if prompt in self._names and self._measured(prompt)[1] == len(self.seen)]
+        return max(whole, key=lambda prompt: self._measured(prompt)[0], default=None)
+
+    def _measured(self, prompt: str) -> tuple[float, int]:
+        """The mean share of the checks that a prompt passes, and of how many inputs."""
+        found = (self.work.answered.get((self._names[prompt], each.text, 1)) for each in self.seen)
+        scores = [self._score(answer) for answer in found if answer is not None]
+        return sum(scores) / max(len(scores), 1), len(scores)
 
     def log(self, message: str) -> None:
         """GEPA's log, which nobody reads."""
 
     def _is_done(self, state: Any) -> bool:
-        best = max(self._scores.values(), default=0.0)
+        prompt = self._best()
+        best = 0.0 if prompt is None else self._measured(prompt)[0]
         spent = self.work.spent + (len(self.seen) + 2 * len(self.unseen)) * self._each
         left = self._deadline - time.monotonic()
-        texts = [f"round {self._round} of {self.rounds}", f"{best:.0%} passed"]
+        texts = [f"round {len(self._proposals)} of {self.rounds}", f"{best:.0%} passed"]
         texts += [f"{self.work.spent:.3g} spent"] if self.max_cost is not None else []
         texts += [f"{max(0.0, left) / 60:.0f} min left"] if self.max_minutes is not None else []
         self.notify(", ".join(texts))
         return (
             self._error is not None
             or self.is_stopped()
-            or self._round >= self.rounds
+            or len(self._proposals) >= self.rounds
             or state.i >= 5 * self.rounds  # rounds with nothing to mend
             or best >= 1
             or left <= 0
@@ -265,8 +282,6 @@ class Search:
 
         answers = self._ask([self._variant(candidate[_PROMPT])], batch)
         scores = [self._score(answer) for answer in answers]
-        if len(batch) == len(self.seen):
-            self._scores[candidate[_PROMPT]] = sum(scores) / len(scores)
         return EvaluationBatch(outputs=[each.reply for each in answers], scores=scores, trajectories=answers)
 
     def make_reflective_dataset(
@@ -292,27 +307,21 @@ class Search:
             raise
 
     def _proposed(self, prompt: str, answers: Sequence[Answer]) -> str:
-        self._round += 1
-        if self._proposals and self._proposals[0]["from"] == prompt:
-            said = self._proposals.pop(0)
+        if self._earlier and self._earlier[0].of == prompt:
+            said = self._earlier.pop(0)
         else:
-            self._proposals.clear()
-            message = request(self.work, prompt, answers, self._tried.setdefault(prompt, []))
+            self._earlier.clear()
+            tried = [each.prompt for each in self._proposals if each.of == prompt and each.prompt is not None]
+            message = request(self.work, prompt, answers, tried)
             asked = loop.run(ask_proposer(self.lab, self.model, message, self.options))
             if asked.status != "answered":
                 raise AgentbookError(f"{self.model} proposed nothing: {asked.reason}")
             self.work.spent += asked.cost or 0.0
-            proposal = read_proposal(asked.reply)
-            said = {"from": prompt, "prompt": None, "why": ""}
-            if proposal is not None:
-                said |= {"prompt": proposal[0], "why": proposal[1]}
-        if self._recorder is not None:
-            self._recorder.write(proposal=said)
-        if said["prompt"] is None:
-            return prompt
-        self._tried.setdefault(prompt, []).append(said["prompt"])
-        self._why.setdefault(said["prompt"], said["why"])
-        return str(said["prompt"])
+            new, why = read_proposal(asked.reply) or (None, "")
+            said = _Proposal(prompt, new, why, asked.cost)
+        self._proposals.append(said)
+        self._write(proposal=asdict(said))
+        return prompt if said.prompt is None else said.prompt
 
     # Questions
 
@@ -320,18 +329,14 @@ class Search:
         if prompt not in self._names:
             number = len(self._names)
             self._names[prompt] = f"{self.variant.name} {number}" if number else self.variant.name
-            self._note_candidate(prompt)
+            self._write(candidate=self._names[prompt], prompt=prompt)
         return replace(self.variant, name=self._names[prompt], system_prompt=prompt)
-
-    def _note_candidate(self, prompt: str) -> None:
-        if self._recorder is not None:
-            self._recorder.write(candidate={"name": self._names[prompt], "prompt": prompt})
 
     def _ask(self, variants: Sequence[Variant], batch: Iterable[Input]) -> list[Answer]:
         inputs = {each.text: each for each in batch}
         rounds = [[(variant.name, text, 1) for variant in variants] for text in inputs]
         left = None if self.max_cost is None else self.max_cost - self.work.spent
-        options = Options(**{name: getattr(self.options, name) for name in _KEPT}, max_cost=left and max(left, 1e-9))
+        options = replace(self.options, max_cost=left and max(left, 1e-9))
         judgements = sum(len(check.rubrics) for check in self.work.all_checks.values())
         loop.run(self.work.ask(Plan(variants, rounds, options, inputs, judgements), self.notify))
         self.notes += [note for note in self.work.notes if note not in self.notes]
@@ -355,10 +360,8 @@ class Search:
 
         variant, checks = self._variant(best), list(self.work.all_checks)
         answers: list[Answer] = []
-        rows = [
-            {"variant": name, "passed": self._scores.get(text), "why": self._why.get(text), _PROMPT: text}
-            for text, name in self._names.items()
-        ]
+        why = {each.prompt: each.why for each in reversed(self._proposals)}
+        rows = [(name, *self._measured(text), why.get(text), text) for text, name in self._names.items()]
         if best != prompt and not self.is_stopped():
             answers = self._ask([base, variant], self.unseen)
         comparison = statistics.compare_variants(to_frame(answers, checks), checks, base.name, "passed")
@@ -368,26 +371,32 @@ class Search:
         elif best != prompt:
             verdict, is_open = statistics.decision(comparison, variant.name, base.name)
             is_better = not is_open and bool((comparison["verdict"] == "better").all())
-            verdict = verdict or "There is no verdict: too few replies to the inputs that were held out."
-        elif not any(text != prompt for text in self._names) and self._scores.get(prompt, 0.0) >= 1:
+            verdict = verdict or "There is no verdict: too few of the replies to what was held out could be checked."
+        elif len(rows) == 1 and rows[0][1] >= 1:
             verdict = "Nothing to mend: the prompt passes every check on the inputs that the search may see."
+        costs = self._costs(self._proposals)
         return Optimization(
             verdict,
             is_better,
             variant,
             prompt,
             comparison,
-            pd.DataFrame(rows, columns=["variant", "passed", "why", _PROMPT]).astype(
-                {"variant": "str", "passed": "float64", "why": "str", _PROMPT: "str"}
-            ),
+            pd.DataFrame(rows, columns=[*_COLUMNS]).astype(_COLUMNS),
             copied(prompt, best, self.seen),
-            sum(answer.status in ("answered", "failed") for answer in self.work.answered.values()),
-            self.work.spent if self.options.prices is not None else None,
+            len(costs) - len(self._proposals),
+            self.work.spent if None not in costs else None,
             self.notes,
         )
 
 
-_KEPT = ("concurrency", "restore", "timeout_s", "ready_timeout_s", "drafts", "prices")
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """What was proposed instead of the prompt `of`; None if it could not be read."""
+
+    of: str
+    prompt: str | None
+    why: str
+    cost: float | None = None
 
 
 def split(lab: Lab, held_out: float, seed: int) -> tuple[list[Input], list[Input]]:
