@@ -68,38 +68,38 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
 
 def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
     """The nearest format; where its pages are; and the records to write, and how."""
-    begin = records[0] if records else {}
+    begin, messages = records[0] if records else {}, "OpenAI's messages"
     asked, replied = (next((key for key in keys if key in begin), "...") for keys in (_ASKED, _REPLIED))
-    if is_openai({"request": begin.get(asked), "response": begin.get(replied)}):
-        return "OpenAI's messages", "", "records", f"{{'request': record[{asked!r}], 'response': record[{replied!r}]}}"
     for page, path, found in _places(records):
-        where, each = f"record{path}" if path else "records", found[0]
+        where, each, one = f"record{path}" if path else "records", found[0], "records" if path else "[records]"
         known = {name: next((key for key in keys if key in each), None) for name, keys in _SPAN.items()}
         if known["id"] and known["trace_id"]:
             fields = "".join(f", {name!r}: record.get({key!r})" for name, key in known.items() if key)
             loop = f"(each for record in records for each in {where})" if path else where
             return "a table of Langfuse's observations", page, loop, f"{{'type': 'GENERATION'{fields}}}"
-        one = "records" if path else "[records]"
         if is_openai({"messages": found}):
             ordered = f"sorted({where}, key=lambda each: each['created_at'])"  # the API has the latest first
             listed = ordered if all("created_at" in each for each in found) else f"[*{where}]"
-            return "OpenAI's messages", page, one, f"{{'messages': {listed}}}"
-        parts = [(_part(one, _ROLE), _part(one, _TEXT)) for one in found]
+            return messages, page, one, f"{{'messages': {listed}}}"
+        parts = [(_part(each, _ROLE), _part(each, _TEXT)) for each in found]
         both = [(role, text) for role, text in parts if role and text and role[0] != text[0]]
         if both:
-            (role, key, _), (text, needed, _) = both[0]
+            (role, first, _), (text, needed, _) = both[0]
             names = dict.fromkeys(str(name) for (_, _, name), _ in both if name not in ROLES)
             roles = {name: "user" if name == both[0][0][2] else "assistant" for name in names}
             who = f"{roles}.get({role}, {role})" if roles else role
-            some = f" if each.get({needed!r})" + (f" and each.get({key!r})" if key != needed else "")
-            said = f"[{{'role': {who}, 'content': {text}}} for each in {where}{some}]"
-            line = f"{{'messages': [each for each in {said} if each['content']]}}"  # results of tools have no text
-            return "OpenAI's messages", page, one, line
+            some = " and ".join(f"each.get({key!r})" for key in dict.fromkeys((needed, first)))
+            return (
+                messages,
+                page,
+                one,
+                f"{{'messages': [{{'role': {who}, 'content': {text}}} for each in {where} if {some}]}}",
+            )
     pair = (
         f"{{'role': {role!r}, 'content': str(record[{key!r}])}}"
         for role, key in (("user", asked), ("assistant", replied))
     )
-    return "OpenAI's messages", "", "records", f"{{'messages': [{', '.join(pair)}]}}"
+    return messages, "", "records", f"{{'messages': [{', '.join(pair)}]}}"
 
 
 def _places(records: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
@@ -122,23 +122,13 @@ def _lists(value: Any, depth: int = 2) -> Iterator[tuple[str, list[dict[str, Any
 
 
 def _part(each: dict[str, Any], names: tuple[str, ...]) -> tuple[str, str, Any] | None:
-    """The text of a part of a message: as code, which field it needs, and its value."""
-    for key, holder in ((None, each), *((key, each.get(key)) for key in ("message", "info"))):
-        holder = holder if isinstance(holder, dict) else {}
-        for name in names:
-            code, value = _text(f"each[{name!r}]" if key is None else f"each[{key!r}][{name!r}]", holder.get(name))
-            if isinstance(value, str) and holder[name]:
+    """A part of a message: its code, which field it needs, and its text or parts."""
+    for key in ("", "message", "info"):
+        holder = each.get(key) if key else each
+        for name in names if isinstance(holder, dict) else ():
+            code, value = f"each[{key!r}][{name!r}]" if key else f"each[{name!r}]", holder.get(name)
+            while isinstance(value, dict) and (within := next((each for each in _WITHIN if each in value), None)):
+                code, value = f"{code}[{within!r}]", value[within]
+            if value and isinstance(value, str | list):
                 return code, key or name, value
     return None
-
-
-def _text(code: str, value: Any) -> tuple[str, Any]:
-    if isinstance(value, list):
-        if not (value and isinstance(value[0], dict)):
-            return f"''.join(map(str, {code}))", ""
-        key = next((each for each in _WITHIN if each in value[0]), "text")
-        part, _ = _text(f"part[{key!r}]", value[0].get(key))
-        return f"''.join({part} for part in {code} if part.get({key!r}))", ""
-    if isinstance(value, dict) and (name := next((each for each in _WITHIN if each in value), None)):
-        return _text(f"{code}[{name!r}]", value[name])
-    return code, value
