@@ -1,6 +1,6 @@
 """Measures the chat panel in a real JupyterLab in headless Chromium.
 
-    python tests/benchmarks/chat.py [--only wire,latency,stop,open]
+    python tests/benchmarks/chat.py [--only wire,first,latency,stop,open]
 
 It measures the bytes that a reply takes on the wire, and the time until the reader sees
 a token.
@@ -30,7 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 from chat_notebook import Notebook
-from chat_page import ANSWERS, CLICK, SHOWS_STOP
+from chat_page import ANSWERS, CLICK, ENTER, SHOWS_STOP
 from chat_text import tokens
 from playwright.sync_api import Browser
 
@@ -158,6 +158,25 @@ class Benchmark:
                 )
                 self.report.row(f"{label}, longest gap", f"{gap:.0f} ms", gap, 500, " ms")
 
+    # First text
+
+    def measure_first_text(self, count: int = 10) -> None:
+        """Of the demo's agent, through the embedded service."""
+        self.report.start_table("from Enter to the first text of a reply")
+        show = "import agentbook as ab\nab.ChatPanel(ab.connect(), 'acme~playground', 'echo', height='300px')"
+        with self.notebook(show) as page:
+            page.run_cell(1)
+            delays = [self._first_text(page, n) for n in range(count + 1)][1:]  # the first one warms it up
+        median = statistics.median(delays)
+        figure = f"{median:.0f} ms, median of {count}; max {max(delays):.0f} ms"
+        self.report.row("first text, a warm panel", figure, median, 200, " ms")
+
+    def _first_text(self, page: Notebook, number: int) -> float:
+        at: float = page.page.evaluate(ENTER, f"w{number} and more")
+        page.wait_for_token(number)
+        page.page.wait_for_function("() => paints[0].at(-1)[2] === 'Answered.'", polling=20)
+        return float(next(paint[0] for paint in page.paints() if paint[1] == number) - at)
+
     # Stop and interrupt
 
     def measure_stop(self) -> None:
@@ -247,7 +266,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--only",
-        default="wire,latency,stop,open",
+        default="wire,first,latency,stop,open",
         help="the parts to measure, separated by commas",
     )
     parser.add_argument("--tokens", type=int, default=4000)
@@ -263,6 +282,8 @@ def main() -> int:
                 print(f"{os.cpu_count()} cores, load average {load:.1f} at the start")
                 if "wire" in parts:
                     benchmark.measure_wire([options.tokens // 4, options.tokens])
+                if "first" in parts:
+                    benchmark.measure_first_text()
                 if "latency" in parts:
                     benchmark.measure_latency()
                 if "stop" in parts:

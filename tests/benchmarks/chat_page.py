@@ -62,6 +62,12 @@ PROBE = """
 CLICK = """name => { const buttons = [...document.querySelectorAll('.jp-OutputArea .ab-chat button.' + name)]
   .filter(b => !b.disabled && b.offsetParent); const at = Date.now(); buttons[0].click(); return at; }"""
 
+# Sends a message as a person does; returns the time of Enter, in ms.
+ENTER = """text => { const box = document.querySelector('.jp-OutputArea .ab-chat textarea'), at = Date.now();
+  box.value = text;
+  box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true}));
+  return at; }"""
+
 SHOWS_STOP = """() => {
   const button = document.querySelector('.jp-OutputArea .ab-chat button.ab-stop');
   return !!(button && button.offsetParent);
