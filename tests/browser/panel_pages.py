@@ -66,7 +66,7 @@ def reopen_with_all_sessions_and_formulas(page: Page) -> None:
     word = transcript.locator(".ab-md :not(pre) > code").first
     assert word.evaluate("word => getComputedStyle(word).backgroundColor").startswith("color(srgb")
     expect(transcript.locator("mjx-container")).to_have_count(5)
-    other = transcript.locator(".ab-past")
+    other = transcript.locator(".ab-past").filter(has_text="Hello again")
     expect(other.locator("blockquote").first).to_be_hidden()
     other.locator("summary").first.click()
     expect(other.locator("blockquote").first).to_have_text("Hello again")
@@ -110,5 +110,4 @@ def exported(page: Page, compare: Locator) -> str:
     page.screenshot("compare-export")
     with page.page.expect_download() as download:
         compare.get_by_role("button", name="Export as a web page").click()
-    page.page.keyboard.press("Escape")
     return Path(download.value.path()).read_text("utf-8")

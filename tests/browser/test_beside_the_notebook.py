@@ -13,7 +13,7 @@ from support.lab import Lab, Page, write_notebook
 
 pytestmark = pytest.mark.browser
 
-REPLY = "# A report\n\n## A part\n\n```python\nx = 'a line that is " + "long " * 60 + "'\n```"
+REPLY = "# A report\n\n## A part\n\n**注意：**请先备份。\n\n```python\nx = 'a line that is " + "long " * 60 + "'\n```"
 TITLES = "() => [...document.querySelectorAll('.jp-tocItem-content')].map(each => each.textContent.trim())"
 
 
@@ -24,6 +24,8 @@ def test_a_panel_keeps_to_its_cell(lab: Lab, page: Page) -> None:
     page.run_all()
     panel = Panel(page, 1)
     panel.wait_for_reply(1, "A report")
+    expect(panel.replies.locator("strong")).to_have_text("注意：")
+    expect(panel.replies.locator("h1, h2, h3, h4")).to_have_count(0)
     the_table_of_contents_has_no_reply(page)
     a_draft_survives_another_run(page, panel)
     a_copy_shows_its_transcript(lab, page)
@@ -73,8 +75,11 @@ def a_copy_shows_its_transcript(lab: Lab, page: Page) -> None:
 
 BLOCKS = "```python\nx = 1\n```\n\n```python\ny = 2\n```"
 TABLE = "|a|b|\n|-|-|\n|=SUM(A1)|1|\n|short|\n" + "|x|7|\n" * 10_000
-PRESS = """n => { for (const panel of document.querySelectorAll('.jp-CodeCell .ab-inner'))
-  panel.querySelectorAll('.ab-code .ab-insert')[n].click(); }"""
+# Returns what the buttons say, which they do for a moment only.
+PRESS = """n => [...document.querySelectorAll('.jp-CodeCell .ab-inner')].map(panel => {
+  const button = panel.querySelectorAll('.ab-code .ab-insert')[n];
+  button.click();
+  return button.textContent; })"""
 NOTEBOOK = "window.jupyterapp.shell.currentWidget.content"
 
 
@@ -97,8 +102,7 @@ def test_panels_that_insert_at_once_keep_to_their_cells(lab: Lab, page: Page) ->
     made = [panels[0], "y = 2", panels[1], "x = 1", "y = 2"]
     assert sources() == made, "what was deleted is not below any more"
     page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = true; }}")
-    page.page.evaluate(PRESS, 0)
-    expect(page.page.locator(".ab-insert").filter(has_text="Not inserted")).to_have_count(2)
+    assert page.page.evaluate(PRESS, 0) == ["Not inserted"] * 2
     assert sources() == made
     page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = false; }}")
     page.show_cell(1).get_by_role("button", name="As DataFrame").click()

@@ -27,6 +27,7 @@ def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None
     line = panel.root.locator(".ab-statusline")
     start = panel.root.locator(".ab-empty")
     expect(start).to_contain_text("@")
+    expect(start.locator(".ab-initial")).to_have_text("S")
     expect(panel.status).to_have_text("Ready.")
     expect(line).to_be_hidden()
     panel.box.press_sequentially("@below")  # where there is nothing
@@ -162,6 +163,10 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     panel.wait_for_reply(1, "That took")
     expect(panel.button("Send")).to_be_visible()
     assert axe_violations(panel.root) == []
+    panel.send("1")
+    panel.button("Stop").click()
+    expect(panel.root.get_by_text("The agent finished after Stop")).to_be_visible()  # which cannot end it
+    page.screenshot("panel-late")
 
 
 def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab: Lab, page: Page) -> None:
@@ -172,9 +177,11 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
     page.hide_file_browser()
     page.run_all()
     panel, keyboard = Panel(page, 1), page.page.keyboard
+    page.show_cell(1)
+    place = box_of(panel.button("Sessions"))
     panel.send("Hello")
     panel.wait_for_reply(1, "Hello")
-    page.show_cell(1)
+    assert box_of(panel.button("Sessions")) == place, "it stays as the others appear"
     head = panel.root.locator(".ab-head").get_by_role("button")
     expect(head).to_have_text(["New session", "Sessions", "More"])
     before = [box_of(part) for part in (panel.root, panel.box, panel.log)]
@@ -193,6 +200,9 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
         assert shown["y"] + shown["height"] <= frame["y"] + frame["height"]
         if name == "Sessions":
             look_at_the_sessions(page, overlay)
+        if name == "Ask again":  # at its button
+            button = box_of(again)
+            assert min(abs(shown["y"] - button["y"] - 30), abs(shown["y"] + shown["height"] - button["y"])) < 12
         page.screenshot(f"panel-over-{name.lower()}")
         assert axe_violations(panel.root) == []
         keyboard.press("Escape")

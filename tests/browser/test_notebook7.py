@@ -84,7 +84,6 @@ def continue_the_last_session(page: Page, cell: int) -> None:
     with page.page.expect_download() as saved:
         panel.menu("Export as Markdown").click()
     assert "And a later one" in saved.value.path().read_text("utf-8")
-    page.page.keyboard.press("Escape")
 
 
 def reopen_without_a_kernel(page: Page, cell: int) -> None:

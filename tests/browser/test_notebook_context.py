@@ -136,6 +136,7 @@ def insert_each_block(page: Page, panel: Panel) -> None:
         expect(buttons).to_have_count(len(blocks))
         active = "() => window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.getSource()"
         assert page.page.evaluate(active) == blocks[n]
+        expect(page.page.locator(".jp-Notebook .jp-Cell.jp-mod-active")).to_be_in_viewport()
     cells = page.cells()
     inserted = cells[2 : 2 + len(blocks)]
     assert [cell["source"] for cell in inserted] == blocks

@@ -34,7 +34,7 @@ def event(n, type, content, task="t0", **more):
 def step(name, **more):
     return {"name": name, "started_at": "2026-10-03T08:15:04Z", "ended_at": "2026-10-03T08:15:05Z", **more}
 
-sql = step("sql", kind="tool", arguments={"query": "SELECT 1"}, result=[{"n": 7}], parent_id="t1")
+sql = step("sql", kind="tool", arguments={"query": "SELECT 1"}, error="no such table", parent_id="t1")
 helper = step("helper", kind="task", arguments={"message": "How many?"}, result="7")
 reply = "One.[^1]\\n\\n```mermaid\\ngraph TD; A-->B\\n```\\n\\n[^1]: As counted."
 events = [event(1, "message", {"text": "First?"}), event(2, "runtime_done", {}, "t2", step=sql),
@@ -177,6 +177,7 @@ def read_what_a_turn_left(page: Page, panel: Panel) -> None:
     expect(code).to_contain_text("graph TD; A-->B")
     expect(code.get_by_role("button", name="Copy")).to_be_attached()
     assert first.locator("svg").count() == 0, "a diagram is not drawn: its code could do anything"
+    expect(panel.root.locator(".ab-steps > summary").first).to_have_text("2 steps, 1 failed")
     panel.root.locator(".ab-steps > summary").first.click()
     nested = panel.root.locator(".ab-step-list ul details.ab-step")
     nested.locator("summary").click()
@@ -210,6 +211,7 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     assert animation(panel.root.locator(".ab-statusline .ab-dot")) == "ab-pulse"
     page.page.emulate_media(reduced_motion="reduce")
     expect(panel.root.locator(".ab-statusline")).to_contain_text("No response for ")
+    expect(panel.status).not_to_have_text(re.compile(r"\d"))  # the seconds are not read aloud
     page.screenshot("panel-silent")
     expect(panel.button("Send")).to_be_hidden()  # Stop is in its place
     expect(panel.button("Stop")).to_be_visible()

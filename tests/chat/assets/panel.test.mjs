@@ -886,7 +886,8 @@ test(
     assert.deepEqual(saved, []);
     panel.receive({ kind: "file", number: last.number, name: "a.json", type: "application/json", text: "{}" });
     assert.deepEqual(saved, [["a.json", "blob:application/json,2"]]);
-    assert.equal(note(), "The browser saves a.json.");
+    assert.equal(panel.find(".ab-drawer").hidden, true);
+    panel.find("button.ab-more").click();
     press(".html");
     panel.receive({ kind: "file", number: panel.said("export")[2].number, error: "no room" });
     assert.equal(note(), "Not exported: no room");

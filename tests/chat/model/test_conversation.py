@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.errors import OutcomeUnknown, ServerError, Unauthorized
+from agentbook.chat.html.message_html import LATE, foot
 from agentbook.chat.model.conversation import Conversation
 from chat.fakes import KEY, OTHER, SESSION, FakePlatform, echo, finished, make_conversation, refused, until
 
@@ -144,6 +145,8 @@ async def test_a_late_reply_after_stop_is_recorded() -> None:
     platform.reply("Done thinking")
     await until(lambda: exchange.status == "answered", conversation)
     assert turn.text == exchange.text == "Done thinking"
+    assert LATE in conversation.to_markdown()
+    assert LATE in foot(exchange)
     await conversation.aclose()
 
 

@@ -40,6 +40,7 @@ _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-mat
 
 _KINDS = {"api_key": "API key"}  # what people call a type
 STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish; a late reply appears here."
+LATE = "The agent finished after Stop"
 UNSENT = "Stopped. This message was not sent."
 CUT_OFF = "Incomplete: the reply was cut off here."
 UNFINISHED = "Incomplete: the reply was still being written here."
@@ -153,7 +154,8 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
         _, reply = thought(exchange.text)
         copy = COPY.replace(">", f' data-text="{escape(reply)}">', 1) if live and reply else ""
         again = AGAIN if live and exchange.prompt else ""
-        content = finish_chip(exchange.turn.finish_reason) + facts + copy + again
+        late = f'<span class="ab-finish">{LATE}</span> ' if exchange.phase == "stopped" else ""
+        content = late + finish_chip(exchange.turn.finish_reason) + facts + copy + again
         return f'<div class="ab-foot">{content}</div>' if content else ""
     return TYPING if not exchange.text else ""
 

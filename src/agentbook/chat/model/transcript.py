@@ -206,7 +206,8 @@ def _reply_markdown(exchange: Exchange) -> Iterable[str]:
         yield f"*{message_html.UNFINISHED if exchange.text else message_html.UNANSWERED}*"
     else:
         incomplete = how_incomplete(exchange.turn.finish_reason)
-        facts = incomplete, message_html.latency(exchange), message_html.used(exchange)
+        late = message_html.LATE if exchange.phase == "stopped" else ""
+        facts = incomplete, late, message_html.latency(exchange), message_html.used(exchange)
         if any(facts):
             yield f"*{heading(' · '.join(filter(None, facts)))}*"
 

@@ -253,7 +253,7 @@ def empty_html(conversation: Conversation) -> str:
     """What an empty log shows: who the agent is, and messages to begin with.
 
     Each button of class ``ab-start`` carries its message in ``data-text``, which the
-    page puts into the message box. The button ``ab-continue`` opens the last session.
+    page sends. The button ``ab-continue`` opens the last session.
     """
     welcome = conversation._greeting
     if conversation.error is not None:

@@ -28,7 +28,7 @@ export function nameRegion(root, name) {
 
 /*
 `page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for
-`composerView`, and `exports` are the arguments of `menuView` after the first two.
+`composerView`, and `exports` are the arguments of `menuView` after the first three.
 */
 export function chatFrame(page, { make, rows }, words, exports = []) {
   const { state, enter, leave, send, gone } = page;
@@ -46,6 +46,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       log.focus(); // the button that was pressed goes
     },
     edit: (text) => composer.fill(text),
+    begin: (text) => composer.submit(text),
     attach: (name, text, size) => send({ do: "attach", name, text, size }),
     complete: (word) => ask({ do: "complete", word }),
     mention: (kind, name) => ask({ do: "mention", kind, name }),
@@ -67,8 +68,8 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
     openSessions: (by) => drawer.toggle("Sessions", sessions, by),
   };
   const drawer = drawerView(() => composer.focus());
-  const hide = () => drawer.shut(true) && act.pictures();
-  const menu = menuView((suffix) => ask({ do: "export", suffix }), hide, ...exports);
+  const shut = () => drawer.shut(true);
+  const menu = menuView((suffix) => ask({ do: "export", suffix }), shut, act.pictures, ...exports);
   let opening = null; // the words of the turn at which a session is opened, and the number of the request
   const sessions = sessionsView(
     (search, others) => ask({ do: "find", search, others }),

@@ -145,12 +145,13 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     else if (event.type !== "dragover" && !box.disabled) takeFiles([...data.files]);
   }
 
-  function submit() {
-    if (canSend() && (box.value.trim() || page.files) && !mentions.waits()) {
-      const number = act.send(box.value);
+  /* Send the text in the box, or another one, for which that stays. */
+  function submit(text = box.value) {
+    if (canSend() && (text.trim() || page.files) && !mentions.waits()) {
+      const number = act.send(text);
       if (number !== null) {
-        waiting = { number, text: box.value };
-        box.value = "";
+        waiting = { number, text };
+        if (text === box.value) box.value = "";
         edited();
       }
       tell("");
@@ -255,5 +256,5 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
 
   const { answers } = mentions;
   const shut = () => mentions.shut() || (stop.hidden ? false : (pressStop(), true));
-  return { root, box, draw, focus, fill, take, offer, answered, answers, stop: shut };
+  return { root, box, draw, focus, fill, submit, take, offer, answered, answers, stop: shut };
 }

@@ -11,10 +11,10 @@ const FORMS = [
 const URL_LIFETIME_MS = 60_000; // until a saved file's text is released
 
 /*
-`ask` asks the kernel for a file and returns the number of the request; `hide` hides pictures. `reader` is the class
-that reads a file back, and `suffixes` are those of the forms to choose from.
+`ask` asks the kernel for a file and returns the number of the request; `shut` closes the menu, and `hide` hides
+pictures. `reader` is the class that reads a file back, and `suffixes` are those of the forms to choose from.
 */
-export function menuView(ask, hide, reader = "ab.Conversation", suffixes = FORMS.map(([suffix]) => suffix)) {
+export function menuView(ask, shut, hide, reader = "ab.Conversation", suffixes = FORMS.map(([suffix]) => suffix)) {
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   let number = null;
   const item = (attributes, text) => button({ class: "ab-entry", ...attributes }, text);
@@ -22,7 +22,7 @@ export function menuView(ask, hide, reader = "ab.Conversation", suffixes = FORMS
     const title = words.endsWith(" ") ? `${words}${reader}.from_json` : words;
     return item({ title, "data-suffix": suffix, onclick: () => press(suffix) }, name);
   });
-  const pictures = item({ title: "Show pictures as links again", onclick: hide }, "Hide pictures");
+  const pictures = item({ title: "Show pictures as links again", onclick: () => shut() && hide() }, "Hide pictures");
   const items = [...forms, pictures];
   const root = element("div", { class: "ab-menu" }, ...items, note);
   const shown = () => items.filter((each) => !each.hidden);
@@ -42,7 +42,7 @@ export function menuView(ask, hide, reader = "ab.Conversation", suffixes = FORMS
       return;
     }
     save(String(name), String(type), text);
-    write(note, `The browser saves ${name}.`);
+    shut();
   }
 
   function draw(fields) {

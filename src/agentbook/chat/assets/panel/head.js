@@ -1,5 +1,5 @@
 /* The line above the conversation: whom it is with, and what can be done with it. */
-import { button, when } from "../core/dom.js";
+import { button, set, when } from "../core/dom.js";
 import { drawerButton } from "./drawer.js";
 import { headBar } from "../core/head.js";
 
@@ -26,7 +26,8 @@ export function headView(state, act) {
   function draw(gone) {
     const { fields } = state;
     bar.draw(String(fields.name ?? ""), sessionWords(fields), fields.session?.[1] ?? null);
-    more.hidden = !(fields.exports || fields.pictures) || gone;
+    more.hidden = gone; // else it keeps its place, so that the icons beside it do not move
+    set(more, "disabled", fields.exports || fields.pictures ? null : "");
     sessions.hidden = !fields.finds || gone;
     fresh.hidden = !fields.fresh || gone;
   }

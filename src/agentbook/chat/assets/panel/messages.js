@@ -84,6 +84,6 @@ export function listenToMessages(root, act, htmlOf) {
     else if (button.matches(".ab-load")) act.pictures();
     else if (button.matches(".ab-edit")) edit(button.closest(".ab-me"), act);
     else if (button.matches(".ab-continue")) act.open(button.getAttribute("data-session"), true);
-    else if (button.matches(".ab-start")) act.edit(button.getAttribute("data-text") ?? button.textContent);
+    else if (button.matches(".ab-start")) act.begin(button.getAttribute("data-text"));
   });
 }
