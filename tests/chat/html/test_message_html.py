@@ -38,9 +38,9 @@ def test_each_table_can_become_a_frame() -> None:
 def test_folded_steps_say_how_many_failed() -> None:
     talk, platform = Conversation(None, session=SESSION), FakePlatform()
     talk.feed(platform.persist("message", {"text": "Again"}, KEY))
-    for number, outcome in enumerate(({"result": 1}, {"error": "no such table"})):
+    for number, outcome in enumerate(({"result": 1}, {"error": "no such table"}, {"status": "failed"})):
         talk.feed(platform.persist("runtime_done", {"tool": "query", **outcome}, AGENT, f"t{number}"))
-    talk.feed(platform.reply("Neither."))
+    talk.feed(platform.reply("None."))
     summary = re.search("<summary>(.*?)</summary>", steps(talk.exchanges[0]))
     assert summary is not None
-    assert summary[1] == '2 steps, <strong class="ab-failures">1 failed</strong>'
+    assert summary[1] == '3 steps, <strong class="ab-failures">2 failed</strong>'

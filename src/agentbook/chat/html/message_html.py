@@ -339,7 +339,7 @@ def steps(exchange: Exchange) -> str:
             return f'<div class="ab-steps">{inner}</div>' if inner else ""
     else:
         inner = _list(exchange.steps)
-    failed = sum(step.error is not None for step in exchange.steps)
+    failed = sum(step.failed for step in exchange.steps)
     failures = f'<strong class="ab-failures">{failed:,} failed</strong>' if failed else ""
     others = _count(sum(exchange.other_types.values()), "other event")
     summary = ", ".join(filter(None, (_count(len(exchange.steps), "step"), failures, others)))
@@ -395,12 +395,12 @@ def _items(children: Mapping[str | None, Sequence[Step]], parent: str | None, de
 
 
 def _state(step: Step) -> str:
-    return "ab-failed-step" if step.error is not None else "ab-done" if step.done else "ab-open"
+    return "ab-failed-step" if step.failed else "ab-done" if step.done else "ab-open"
 
 
 def _step(step: Step) -> str:
     words = [] if step.duration_s is None else [seconds(step.duration_s)]
-    words += ["failed"] if step.error is not None else [] if step.done else ["did not end"]
+    words += ["failed"] if step.failed else [] if step.done else ["did not end"]
     line = f'<span class="ab-step-name {_state(step)}">{_name(step)}</span>{"".join(f" · {word}" for word in words)}'
     if not step.has_contents:
         return line
