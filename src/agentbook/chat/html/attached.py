@@ -46,7 +46,13 @@ class Part:
 
 
 _CELL, _ESCAPED = re.compile(r"\|((?:[^|\\]|\\.)+)"), re.compile(r"\\([\\|])")  # of a table in Markdown
-_TITLE = re.compile(r"\*\*([^*\n]+)\*\*(?: \(([^\n]*)\))?")
+# A block of code, which may have a title, or a table that has one.
+_PART = re.compile(
+    r"""^(?:\*\*(?P<name>[^*\n]+)\*\*(?:[ ]\((?P<note>[^\n]*)\))?\n\n)?
+    (?: (?P<fence>`{3,})(?P<kind>[^`\n]*)(?:\n(?P<code>.*?))??(?:\n(?P=fence)`*[^\S\n]*$|\Z)
+      | (?(name)(?P<table>\|[^\n]*(?:\n\|[^\n]*)*)|(?!)) )""",
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
+)
 
 
 def parts_of(message: str) -> list[Part]:
@@ -58,39 +64,15 @@ def parts_of(message: str) -> list[Part]:
     >>> parts[0].source, parts[1].name, parts[1].code, parts[1].size
     ('Sum up:\n', 'a.csv', 'id\n1\n2', '2 rows, 6 characters')
     """
-    lines = message.split("\n")
     parts: list[Part] = []
-    begin = end = 0  # of the words before the next block
-    while end < len(lines):
-        stop, code = _block_at(lines, end)
-        title = _TITLE.fullmatch(lines[end - 2]) if end - 2 >= begin and not lines[end - 1] else None
-        if stop == end or (code is None and title is None):
-            end = max(stop, end + 1)
-            continue
-        first = end - 2 if title else end
-        if first > begin:
-            parts.append(Part("\n".join(lines[begin:first])))
-        name, note = (title[1], title[2] or "") if title else ("", "")
-        content, kind = ("\n".join(lines[end:stop]), "|") if code is None else (code, lines[end].strip("` "))
-        parts.append(Part("\n".join(lines[first:stop]), content, name, note, kind))
-        begin = end = stop
-    return [*parts, Part("\n".join(lines[begin:]))] if begin < len(lines) else parts
-
-
-def _block_at(lines: list[str], start: int) -> tuple[int, str | None]:
-    """Where a block of code or a table ends that begins here; and the code."""
-    stop, line = start, lines[start]
-    if line.startswith("|"):
-        while stop < len(lines) and lines[stop].startswith("|"):
-            stop += 1
-        return stop, None
-    ticks = len(line) - len(line.lstrip("`"))
-    if ticks < 3 or "`" in line[ticks:]:
-        return start, None
-    stop += 1
-    while stop < len(lines) and (not lines[stop].startswith("`" * ticks) or lines[stop].lstrip("`").strip()):
-        stop += 1
-    return min(stop + 1, len(lines)), "\n".join(lines[start + 1 : stop])
+    begin = 0  # of the words before the next part
+    for match in _PART.finditer(message):
+        if match.start() > begin:
+            parts.append(Part(message[begin : match.start() - 1]))
+        code, kind = (match["code"] or "", match["kind"].strip()) if match["fence"] else (match["table"], "|")
+        parts.append(Part(match[0], code, match["name"] or "", match["note"] or "", kind))
+        begin = match.end() + 1
+    return [*parts, Part(message[begin:])] if begin <= len(message) else parts
 
 
 def said(message: str) -> str:
