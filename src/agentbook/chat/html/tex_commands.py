@@ -27,12 +27,9 @@ _LENGTH = r"\s*+\d{0,2}(?:\.\d++)?\s*+(?:em|ex|mu|pt|pc|px|mm|cm|in)\s*+"
 # formula must not cover what comes before it.
 _BACK = r"\s*+-\s*+(?:0?\.\d++\s*+(?:em|ex|mm)|(?:\d|1[0-8])(?:\.\d++)?\s*+mu|\d(?:\.\d++)?\s*+(?:pt|px))\s*+"
 _SPACE = rf"(?:{_LENGTH}|{_BACK})"
-_LENGTH_ARGUMENT = rf"(?:\s*+\{{{_LENGTH}\}}|{_LENGTH})"
 _SPACE_ARGUMENT = rf"(?:\s*+\{{{_SPACE}\}}|{_SPACE})"
 _ENVIRONMENT = rf"\s*+\{{(?:{'|'.join(map(re.escape, sorted(ENVIRONMENTS)))})\}}"
 _COLOR = r"(?:\[[A-Za-z]{1,5}\])?\s*+\{[A-Za-z0-9#., ]++\}"
-_COLOR_NAME = r"\s*+\{#?[A-Za-z0-9]++\}"
-_DELIMITER = r"\s*+\{\s*+(?:[()\[\]|/<>.]|\\[{}|]|\\[lr](?:angle|brace|brack|ceil|floor|vert|Vert))?+\s*+\}"
 _NO_OPTION = r"(?!\s*+\[)"
 # What must follow a command.
 ARGUMENTS = {
@@ -40,19 +37,12 @@ ARGUMENTS = {
     for names, pattern in (
         ("begin end", _ENVIRONMENT),
         ("color textcolor", _COLOR),
-        ("colorbox", _COLOR_NAME),
-        ("fcolorbox", _COLOR_NAME * 2),
         ("hspace", rf"\*?\s*+\{{{_SPACE}\}}"),
         ("hskip kern mkern mskip mspace raise lower", _SPACE_ARGUMENT),
-        ("rule", rf"(?:\s*+\[{_SPACE}\])?+{_LENGTH_ARGUMENT}{_LENGTH_ARGUMENT}"),
-        ("above", _LENGTH_ARGUMENT),
-        ("genfrac", rf"{_DELIMITER}{_DELIMITER}\s*+\{{(?:{_LENGTH})?+\}}\s*+\{{[0-3]?+\}}"),
-        ("leftroot uproot", r"\s*+(?:\d|\{-?\d{1,2}\})"),
         # After a line break, brackets hold the distance to the next line.
         (r"\ newline cr", rf"(?:\s*+\*?+\s*+\[{_SPACE}\]|(?!\s*+\*?+\s*+\[))"),
         # In brackets, they accept attributes.
         ("cancel bcancel xcancel cancelto", _NO_OPTION),
-        ("enclose", rf"\s*+\{{[a-z, ]++\}}{_NO_OPTION}"),
         # Without a brace, MathJax reads half of a line break and then a command.
         ("cases matrix pmatrix displaylines eqalign", r"\s*+\{"),
     )
