@@ -17,7 +17,6 @@ from ..events.ask import finished
 from ..events.turns import Turn
 from ..frames.labels import BOOL, GOOD, NO, YES, file_name, me, writable, write
 from .html.attached import parts_of
-from .html.static_transcript import SavingPace
 from .model.alternative import Alternative
 from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
@@ -143,7 +142,7 @@ class ChatPanel(ChatWidget):
         self._page = PanelDrawing(self.conversation, images=images, collects=lab is not None, rates=labels is not None)
         self._lab = lab
         self._labels = None if labels is None else writable(labels)
-        self._pace = SavingPace()
+        self._saved: int | None = None  # characters of the reply being written, when it was last saved
         self._greeting = asyncio.Lock()
         super().__init__(PanelView, self._page, panel_html, height, max_width="980px")
         self.conversation.listen(self._note)
@@ -629,9 +628,11 @@ class ChatPanel(ChatWidget):
             return
         pending = self._page.pending
         length = sum(len(exchange.text) for exchange in pending) if pending else None
-        if at_once or self._pace.is_due(length):
+        # Each update sends all of it. A kernel that dies leaves a third of the reply.
+        last = self._saved
+        if at_once or length is None or last is None or length >= max(1_000, 3 * last, self._static.size / 100):
             self._static.update(*self._content())
-            self._pace.note(length, self._static.size)
+            self._saved = length
 
     def _content(self) -> tuple[Sequence[Exchange], str, list[Transcript], str]:
         """The arguments of `panel_html` before the uid."""

@@ -78,8 +78,8 @@ def test_finished_chunks_are_not_sent_again(platform: FakePlatform, panel: ChatP
 
     write(0, 15_000)
     page = PagePerson(panel)
-    assert page.turn()["final"] == 5
-    frozen = page.turn()["cuts"][4]
+    assert page.turn()["final"] == 15
+    frozen = page.turn()["cuts"][14]
     sent = page.record()
     write(15_000, len(text))
     on_loop(lambda: platform.reply(text))

@@ -42,11 +42,6 @@ _WORD = re.compile(r"[A-Za-z]{3}")
 _AMOUNT = re.compile(r"\d[\d.,]*(?:\s|[a-zA-Z]{2}|[-–—]$)")
 
 
-def may_hold_math(text: str) -> bool:
-    """Whether `text` contains the characters that formulas begin with."""
-    return "$" in text or r"\(" in text or r"\[" in text
-
-
 def add_mathematics(parser: MarkdownIt) -> None:
     """Make a parser detect mathematics.
 

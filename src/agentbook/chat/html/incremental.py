@@ -1,10 +1,9 @@
 """Render a growing Markdown text incrementally.
 
 Sending a whole reply again for every few new words costs the square of its length. So
-text that can no longer change is frozen in chunks of about 4 kB of HTML, cut where
-Markdown begins a new block. The finished blocks after the last chunk are grouped into
-parts of a third of a chunk; when a block ends, only the last part is sent again. Only
-the block being written is sent again each time it grows.
+text that can no longer change is frozen in chunks of about 1 kB of HTML, cut where
+Markdown begins a new block. When a block ends, the finished blocks after the last chunk
+are rendered again; each time the text grows, only the block being written.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from .formulas import OPENING
 from .markdown import FOOTNOTES, GROWING, IMAGES, block_starts, render
 from .sanitize import visible
 
-CHUNK_SIZE = 2_500  # characters: about 4 kB of HTML
-PARTS = 3
+CHUNK_SIZE = 800  # characters
 # Where markdown-it keeps the link addresses that a text defines, and where we keep its
 # footnotes.
 DEFINITIONS = ("references", FOOTNOTES)
@@ -30,10 +28,8 @@ class IncrementalMarkdown:
     ----------
     frozen : list of str
         HTML of the finished chunks. Only ever appended to, unless the text is replaced.
-    recent : list of str
-        HTML of the finished blocks after them, in parts. When a block ends, the last
-        part that is not empty changes; when a chunk is frozen, all do. Never gets
-        shorter.
+    recent : str
+        HTML of the finished blocks after them.
     last : str
         HTML of the block being written.
 
@@ -51,8 +47,7 @@ class IncrementalMarkdown:
         self._images = images
         self.text = ""
         self.frozen: list[str] = []
-        self.recent: list[str] = [""]
-        self.last = ""
+        self.recent = self.last = ""
         self._complete = False
         self._read, self._shown = "", ""  # whole lines of the text as received, and as shown
         self._env: MutableMapping[str, Any] = {}
@@ -61,7 +56,7 @@ class IncrementalMarkdown:
     @property
     def tail(self) -> str:
         """HTML of everything that is not frozen."""
-        return "".join(self.recent) + self.last
+        return self.recent + self.last
 
     @property
     def open_characters(self) -> int:
@@ -106,18 +101,9 @@ class IncrementalMarkdown:
 
     def _reset(self, definitions: dict[str, dict[str, Any]] | None = None) -> None:
         self.frozen, self._env = [], {IMAGES: self._images, **(definitions or {name: {} for name in DEFINITIONS})}
-        self._open = self._stable = 0
-        self._begin_chunk(0)
-
-    def _begin_chunk(self, start: int) -> None:
-        self._chunk_start = start
-        self.recent = [""] * len(self.recent)
-        self._part = 0
-        self._begin_part(start, self._env)
-
-    def _begin_part(self, start: int, env: MutableMapping[str, Any]) -> None:
-        self._part_start, self._part_env = start, env
-        self._recent_env = env
+        self._chunk_start = self._open = self._stable = 0
+        self.recent = ""
+        self._recent_env: MutableMapping[str, Any] = self._env
 
     def _close_blocks(self) -> None:
         """Finish all blocks but the last; freeze those that fill a chunk."""
@@ -131,20 +117,9 @@ class IncrementalMarkdown:
         for start in starts[1:]:
             if start - self._chunk_start >= self.size:
                 self.frozen.append(render(self.text[self._chunk_start : start], self._env))
-                self._begin_chunk(start)
-            elif start - self._part_start >= self.size / PARTS:
-                self._render_part(start)
-                self._begin_part(start, self._recent_env)
-                self._part += 1
-        self._open = starts[-1]
-        self._render_part(self._open)
-
-    def _render_part(self, end: int) -> None:
-        if end > self._part_start:
-            if self._part == len(self.recent):
-                self.recent.append("")
-            self._recent_env = _copy_env(self._part_env)
-            self.recent[self._part] = render(self.text[self._part_start : end], self._recent_env)
+                self._chunk_start = start
+        self._open, self._recent_env = starts[-1], _copy_env(self._env)
+        self.recent = render(self.text[self._chunk_start : self._open], self._recent_env)
 
 
 def _stable_length(text: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from .sanitize import NOT_LISTED, PICTURE_ADDRESS, clean, visible
 # are shown as plain text.
 MAX_BLOCK = 64_000
 MAX_LINE = 8_000
+_LONG_LINE = re.compile(rf"(?m)^(.{{{MAX_LINE + 1},}})$")
 # A lexer is a set of regular expressions: longer code is not coloured, so that no code
 # block can hang the kernel.
 MAX_HIGHLIGHTED = 16_000
@@ -59,7 +60,7 @@ _DEFINITION = re.compile(rf"{_LABEL}:[ \t]*")
 
 # A key of `env`: whether the text may go on.
 GROWING = "agentbook_growing"
-_FENCE = re.compile(r"(`{3,})[ \t]*([^`]*)")
+_FENCE = re.compile(r"(`{3,})[ \t]*([^`]*)\Z")
 # A key of `env`: whether a block of Markdown has no end of its own.
 _ENDLESS = "agentbook_endless"
 
@@ -102,7 +103,10 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     """
     env = {} if env is None else env
     text = visible(text)
-    return "".join(_render_blocks(piece, env) for piece in _split_long_lines(text))
+    return "".join(
+        _render_markdown(piece, env) if is_short else clean(f'<div class="ab-plain">{html.escape(piece)}</div>')
+        for piece, is_short in _pieces(text)
+    )
 
 
 def cell_kind(language: str) -> str | None:
@@ -121,7 +125,7 @@ def cell_sources(text: str) -> list[str]:
     >>> cell_sources("```bash\nls\n```\n```sql\nSELECT 1\n```\n\n- then\n\n      z\n")
     ['%%bash\nls', 'z']
     """
-    tokens = [token for piece in _split_long_lines(visible(text)) for token in _parser().parse(piece)]
+    tokens = [token for piece, is_short in _pieces(visible(text)) if is_short for token in _parser().parse(piece)]
     codes = [token for token in tokens if token.type in ("fence", "code_block")]
     kinds = [cell_kind("".join(token.info.split(maxsplit=1)[:1])) for token in codes]
     return [
@@ -131,36 +135,16 @@ def cell_sources(text: str) -> list[str]:
     ]
 
 
-def _split_long_lines(text: str) -> list[str]:
-    """The text in pieces: single overlong lines, and the text between them."""
-    if len(text) <= MAX_LINE:
-        return [text]
-    pieces: list[str] = []
-    short: list[str] = []
-    for line in text.split("\n"):
-        if len(line) <= MAX_LINE:
-            short.append(line)
-            continue
-        pieces += ["\n".join(short), line]
-        short = []
-    return [piece for piece in (*pieces, "\n".join(short)) if piece]
-
-
-def _render_blocks(text: str, env: MutableMapping[str, Any]) -> str:
-    starts = [0] if len(text) <= MAX_BLOCK else block_starts(text)
-    out: list[str] = []
-    begin = 0
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        if end - start > MAX_BLOCK or (end - start > MAX_LINE and "\n" not in text[start:end].strip("\n")):
-            out += [
-                _render_markdown(text[begin:start], env),
-                clean(f'<div class="ab-plain">{html.escape(text[start:end])}</div>'),
-            ]
-            begin = end
-        elif end - begin > MAX_BLOCK:
-            out.append(_render_markdown(text[begin:start], env))
-            begin = start
-    return "".join((*out, _render_markdown(text[begin:], env)))
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, and whether each can be read as Markdown in due time."""
+    for n, part in enumerate(_LONG_LINE.split(text)):
+        begin = before = 0
+        for start in [*block_starts(part)[1:], len(part)] if len(part) > MAX_BLOCK and n % 2 == 0 else [len(part)]:
+            if start - begin > MAX_BLOCK and before > begin:
+                yield part[begin:before], before - begin <= MAX_BLOCK
+                begin = before
+            before = start
+        yield part[begin:], n % 2 == 0 and len(part) - begin <= MAX_BLOCK
 
 
 def _render_markdown(text: str, env: MutableMapping[str, Any]) -> str:
@@ -257,7 +241,7 @@ def _parse_fenced_markdown(state: StateBlock, start: int, end: int, silent: bool
     CommonMark ends it at the first end of a block in it. Here it ends at its own; if it
     has none, CommonMark's rule applies once the text is complete.
     """
-    opening = _match_fence(state, start)
+    opening = _match(_FENCE, state, start)
     if opening is None or opening[2].split(maxsplit=1)[:1] not in (["markdown"], ["md"]):
         return False
     if silent or (state.env.get(_ENDLESS) and not state.env.get(GROWING)):
@@ -265,7 +249,7 @@ def _parse_fenced_markdown(state: StateBlock, start: int, end: int, silent: bool
     line, depth = start, 1
     while depth and line + 1 < end and not (state.sCount[line + 1] < state.blkIndent and not state.isEmpty(line + 1)):
         line += 1
-        fence = _match_fence(state, line)
+        fence = _match(_FENCE, state, line)
         if fence is not None and len(fence[1]) >= len(opening[1]):
             depth += 1 if fence[2].strip() else -1
     if depth and not state.env.get(GROWING):
@@ -278,10 +262,10 @@ def _parse_fenced_markdown(state: StateBlock, start: int, end: int, silent: bool
     return True
 
 
-def _match_fence(state: StateBlock, line: int) -> re.Match[str] | None:
+def _match(pattern: re.Pattern[str], state: StateBlock, line: int) -> re.Match[str] | None:
     if state.is_code_block(line):
         return None
-    return _FENCE.fullmatch(state.src, state.bMarks[line] + state.tShift[line], state.eMarks[line])
+    return pattern.match(state.src, state.bMarks[line] + state.tShift[line], state.eMarks[line])
 
 
 def _adapt(state: StateCore) -> None:
@@ -354,7 +338,7 @@ def _label_of(renderer: Any, tokens: Any, idx: int, *_: Any) -> str:
 
 
 def _parse_note(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    match = _match_note(state, start)
+    match = _match(_DEFINITION, state, start)
     if match is None:
         return False
     if silent:
@@ -372,12 +356,6 @@ def _parse_note(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     state.push("footnote_close", "div", -1)
     state.line = line
     return True
-
-
-def _match_note(state: StateBlock, line: int) -> re.Match[str] | None:
-    if state.is_code_block(line):
-        return None
-    return _DEFINITION.match(state.src, state.bMarks[line] + state.tShift[line], state.eMarks[line])
 
 
 def _ends_note(state: StateBlock, line: int, end: int) -> bool:

@@ -23,7 +23,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ..._text import visible as visible  # exported: the counterpart of `escape`
-from .formulas import TYPESET, may_hold_math
+from .formulas import TYPESET
 from .tex_commands import is_allowed
 
 _TAGS = set(
@@ -148,7 +148,7 @@ def heading(text: str) -> str:
     '&#42;guide&#42;'
     """
     line = " ".join(visible(text).split())
-    if may_hold_math(line) or "\\" in line:
+    if "$" in line or "\\" in line:
         # However they are escaped, dollars end up in the page, and MathJax reads the
         # page. It ignores code.
         return "`" + line.replace("`", "'") + "`"

@@ -59,7 +59,7 @@ class OpenTurn:
         if reply.frozen is not self._frozen:  # it began, or started over
             self._frozen, self._final = reply.frozen, []
         self._final += message_html.with_controls(reply.frozen[len(self._final) :])
-        return self._final + message_html.with_controls((*reply.recent, reply.last))
+        return self._final + message_html.with_controls((reply.recent, reply.last))
 
     def draw(self, state: PageState, agent_name: str, can_retry: bool, can_start: bool = False) -> None:
         """Update the parts in the state."""
