@@ -262,6 +262,9 @@ def test_the_turns_of_a_failure_mode_come_with_their_check(lab: PromptLab) -> No
     assert [str(check) for each in inputs_of(lab) for check in each.checks] == [
         "judge: It does not fail in this way: rude."
     ] * 2
+    lab.judge.agent = "acme~judge"  # before or after
+    lab.add_inputs(modes["rude"].assign(prompt=["Other one?", "Other two?"]))
+    assert {check.judges for each in inputs_of(lab) for check in each.checks} == {("acme~judge",)}
     assert lab_data(lab._lab)["inputs"]
 
 

@@ -171,6 +171,12 @@ class InputSet:
         self.source = None
         self._collect()
 
+    def judged_by(self, agent: str | None) -> None:
+        """Give this judge to those checks of inputs that name none."""
+        for text, each in self._inputs.items():
+            self._inputs[text] = replace(each, checks=tuple(check.judged_by(agent) for check in each.checks))
+        self._collect()
+
     def _collect(self) -> None:
         found: dict[str, dict[str, Check]] = {}
         for each in self._inputs.values():

@@ -516,7 +516,8 @@ class PromptLab:
         """
         added = read_turns(turns, mask=mask)
         if check := getattr(turns, "attrs", {}).get("agentbook", {}).get("check"):
-            added = [replace(each, checks=(parse_check(check),)) for each in added]
+            own = parse_check(check).judged_by(self._lab.default_judge)
+            added = [replace(each, checks=(own,)) for each in added]
         return self._add(added)
 
     def _add(self, added: list[Input]) -> pd.DataFrame:
@@ -1304,6 +1305,7 @@ class LabJudge:
     @agent.setter
     def agent(self, agent: Any) -> None:
         self._lab.default_judge = None if agent is None else ref(agent)
+        self._lab.input_set.judged_by(self._lab.default_judge)
 
     def run(self) -> pd.DataFrame:
         """Ask the judges for missing verdicts; a run does so by itself.
