@@ -44,6 +44,12 @@ alt.hconcat(ab.plot.latency(history), ab.plot.failures(history) | ab.plot.latenc
 """
 
 
+MISSPELT = """
+import agentbook as ab
+ab.latencyy, ab.plot.latencies, ab.NotFund
+"""
+
+
 @pytest.fixture(scope="module")
 def agent_platform_service() -> Iterator[Platform]:
     """Platforms of the present, as on a reader's machine."""
@@ -88,8 +94,10 @@ def test_types_take_what_the_pages_pass(tmp_path: Path) -> None:
     scripts = ["".join(code for _, code in FENCED.findall(text) if code[0] != "%") for text in PAGES.values()]
     for number, script in enumerate([DOCUMENTED, *scripts]):
         (tmp_path / f"page{number}.py").write_text(script, "utf-8")
+    (tmp_path / "misspelt.py").write_text(MISSPELT, "utf-8")
     command = [sys.executable, "-m", "mypy", "--check-untyped-defs", "--ignore-missing-imports", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
     refused = r".*\[(?:arg-type|attr-defined|call-arg|call-overload|operator)\]$"
     assert done.returncode < 2, done.stdout + done.stderr
-    assert re.findall(refused, done.stdout, re.MULTILINE) == []
+    found = [Path(line.partition(":")[0]).stem for line in re.findall(refused, done.stdout, re.MULTILINE)]
+    assert found == ["misspelt"] * 3, done.stdout

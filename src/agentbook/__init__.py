@@ -17,7 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._connect import connect
+    from .api import errors
     from .api.auth import ApiKey, OAuthToken
+
+    # isort: off
+    from .api.errors import (
+        AgentbookError as AgentbookError, ApiError as ApiError, Conflict as Conflict,
+        ConnectionFailed as ConnectionFailed, DeadlineExceeded as DeadlineExceeded, EmptyWarning as EmptyWarning,
+        ExecutionLimit as ExecutionLimit, Forbidden as Forbidden, IncompleteWarning as IncompleteWarning,
+        InsufficientScope as InsufficientScope, InvalidInput as InvalidInput, MethodNotAllowed as MethodNotAllowed,
+        NotFound as NotFound, NotOffered as NotOffered, OAuthError as OAuthError, OutcomeUnknown as OutcomeUnknown,
+        PartialLoad as PartialLoad, PriceWarning as PriceWarning, RateLimited as RateLimited,
+        ServerError as ServerError, StreamClosed as StreamClosed, TooLarge as TooLarge, Unauthorized as Unauthorized,
+        UncertainServerError as UncertainServerError,
+    )  # fmt: skip
+
+    # isort: on
     from .api.oauth.sign_in import sign_in
     from .chat.compare.compare import Compare
     from .chat.explorer.explorer import Explorer
@@ -30,6 +45,7 @@ if TYPE_CHECKING:
     from .embedded import platform
     from .evaluation import checks
     from .evaluation.calibration import calibration
+    from .evaluation.score import score, with_scores
     from .evaluation.variant import Variant
     from .events.loop import allow_nested_loops
     from .events.turns import Turn
@@ -204,20 +220,22 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        module = import_module(f".{_HOMES[name]}", __name__)
-        value = module if name in _MODULES else getattr(module, name)
-    else:
-        # Error classes are reachable here too, but dir(agentbook) does not list them.
-        errors = import_module(".api.errors", __name__)
-        if name not in errors.__all__:
-            from ._text import missing_attribute
+if not TYPE_CHECKING:  # type checkers find misspelt names
 
-            raise missing_attribute(__name__, name, __all__, unlisted=errors.__all__)
-        value = getattr(errors, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            module = import_module(f".{_HOMES[name]}", __name__)
+            value = module if name in _MODULES else getattr(module, name)
+        else:
+            # Error classes are reachable here too, but dir() does not list them.
+            errors = import_module(".api.errors", __name__)
+            if name not in errors.__all__:
+                from ._text import missing_attribute
+
+                raise missing_attribute(__name__, name, __all__, unlisted=errors.__all__)
+            value = getattr(errors, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

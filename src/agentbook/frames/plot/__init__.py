@@ -24,7 +24,7 @@ has tooltips, and marks can be selected. Charts need the extra ``lab`` (Altair a
 vl-convert), which is imported when the first one is drawn.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._text import missing_attribute
 from .bars import authors, credentials, failures
@@ -51,8 +51,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise missing_attribute(__name__, name, __all__)
+if not TYPE_CHECKING:  # type checkers find misspelt names
+
+    def __getattr__(name: str) -> Any:
+        raise missing_attribute(__name__, name, __all__)
 
 
 def __dir__() -> list[str]:
