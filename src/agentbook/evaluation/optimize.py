@@ -27,7 +27,7 @@ from .experiment import Answer, to_frame
 from .file import lab_data
 from .inputs import Input
 from .run import Lab, Options, Plan
-from .suggest import Suggestion, ask_proposer, diff_of, prompt_of, read_proposal, request
+from .suggest import Suggestion, ask_proposer, diff_of, prompt_of, read_proposal, request, require_proposer
 from .variant import Variant
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ class Search:
 
     def run(self) -> Optimization:
         """Search, and ask what was held out. Blocks the thread; not the toolkit's."""
+        loop.run(require_proposer(self.lab, self.model))
         prompt = loop.run(prompt_of(self.lab, self.variant))
         earlier = runs.unfinished(self.facts)
         if earlier is not None:
@@ -301,8 +302,10 @@ class Search:
     ) -> dict[str, str]:
         """The proposer's prompt; the same one, which costs nothing, if it has none."""
         try:
+            if self._error is not None:  # GEPA logs an error, and tries once more
+                raise self._error
             return {_PROMPT: self._proposed(candidate[_PROMPT], [row["answer"] for row in reflective_dataset[_PROMPT]])}
-        except Exception as error:  # GEPA would log it and go on
+        except Exception as error:
             self._error = error
             raise
 

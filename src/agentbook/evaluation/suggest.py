@@ -17,7 +17,8 @@ from ..client import is_uuid
 from .check import FUNCTION, OWN, Check
 from .experiment import Answer, Experiment
 from .inputs import Input, numbered
-from .platform import read_versions
+from .judging import require_agents
+from .platform import read_versions, require_parameters
 from .run import Lab, Options, Plan
 from .variant import Variant
 
@@ -148,15 +149,31 @@ def read_proposal(reply: str | None) -> tuple[str, str] | None:
     return prompt, " ".join((reply or "")[: found[-1].start()].split()) or "No reason is given."
 
 
+def _proposer(model: str) -> Variant:
+    is_agent = "~" in model or is_uuid(model)
+    return Variant(_PROPOSER, agent=model) if is_agent else Variant(_PROPOSER, ROLE, model=model)
+
+
+async def require_proposer(lab: Lab, model: str) -> None:
+    """Check that a proposer can be asked, before anything else is.
+
+    Raises
+    ------
+    NotFound, NotOffered
+    """
+    variant = _proposer(model)
+    if variant.agent is not None:
+        await require_agents(lab.client, [variant.agent])
+    await require_parameters(lab.client, [variant])
+
+
 async def ask_proposer(lab: Lab, model: str, message: str, options: Options) -> Answer:
     """Ask an agent of the platform, by its name or id, or one of its models."""
     work = Lab(lab.client, lab.agent, lab.workspace, lab.follow)
     work.is_recorded = False
-    is_agent = "~" in model or is_uuid(model)
-    proposer = Variant(_PROPOSER, agent=model) if is_agent else Variant(_PROPOSER, ROLE, model=model)
     work.input_set.use([Input(_REQUEST, message)])
     key = (_PROPOSER, _REQUEST, 1)
-    await work.ask(Plan([proposer], [[key]], options))
+    await work.ask(Plan([_proposer(model)], [[key]], options))
     return work.answered.get(key) or Answer(*key, status="failed", reason=" ".join(work.notes))
 
 
