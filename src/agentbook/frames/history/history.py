@@ -361,7 +361,8 @@ class History:
         agent = look_up(sessions["agent_id"], agents["id"], _short_names(agents))
         agent = agent.fillna(look_up(sessions["agent_id"], *people)).fillna(sessions["agent_id"].astype(STR))
         if agent.isna().any() and "author_type" in events:
-            wrote = events[events["author_type"].astype(STR).str.contains("agent", case=False, na=False)]
+            is_agent = events["author_type"].astype(STR).str.contains("agent", case=False, na=False)
+            wrote = events.loc[is_agent, ["session_id", "author_id", "author_name"]]  # not the texts
             names = wrote["author_name"].astype(STR).fillna(wrote["author_id"].astype(STR))
             agent = agent.fillna(look_up(_ids(sessions["id"]), _ids(wrote["session_id"]), names))
         named = sessions.assign(
