@@ -203,6 +203,7 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
         if name == "Ask again":  # at its button
             button = box_of(again)
             assert min(abs(shown["y"] - button["y"] - 30), abs(shown["y"] + shown["height"] - button["y"])) < 12
+            assert overlay.evaluate("each => each.scrollHeight <= each.clientHeight"), "all of it is seen"
         page.screenshot(f"panel-over-{name.lower()}")
         assert axe_violations(panel.root) == []
         keyboard.press("Escape")

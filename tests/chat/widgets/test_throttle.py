@@ -130,30 +130,6 @@ def test_many_ends_are_drawn_twenty_times_a_second(loop: Virtual) -> None:
     assert 20 <= len(times) <= 21
 
 
-def test_the_end_waits_for_the_rest_after_a_slow_drawing(loop: Virtual) -> None:
-    times = drawn(loop, [0.0, 0.11], pause_s=lambda: 1.0, urgent=(0.11,), cost_s=0.1)
-    assert times == pytest.approx([0, 0.1 * (1 + REST)], abs=1e-6)
-
-
-def test_one_that_draws_slowly_rests_although_another_draws(loop: Virtual) -> None:
-    cost_s, times = 0.05, list[float]()
-
-    def draw_slowly() -> None:
-        times.append(loop.now)
-        loop.now += cost_s
-
-    async def note_changes() -> None:
-        slow, fast = Throttle(draw_slowly), Throttle(lambda: None)
-        for _ in range(200):
-            slow.request_draw()
-            fast.request_draw()
-            await asyncio.sleep(0.01)
-
-    loop.run_until_complete(note_changes())
-    assert len(times) > 5
-    assert min(gaps(times)) >= (1 + REST) * cost_s - 1e-6
-
-
 def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, float]]:
     """What is drawn and saved, and when, of a change that `work` follows."""
     start, done = loop.now, []
@@ -172,20 +148,18 @@ def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, 
     return done
 
 
-def test_what_a_saved_notebook_shows_waits_until_the_page_had_time_to_paint(loop: Virtual) -> None:
-    done = saved(loop, lambda throttled: throttled.request_draw())
-    assert [kind for kind, _ in done] == ["draw", "draw", "save"]
-    assert done[-1][1] == pytest.approx(SAVE_S, abs=0.001)
-
-
-def test_flush_saves_at_once_and_after_what_it_drew(loop: Virtual) -> None:
-    done = saved(loop, Throttle.flush)
-    assert [kind for kind, _ in done] == ["draw", "draw", "save"]
-    assert done[-1][1] == pytest.approx(0.01, abs=0.001)
-
-
-def test_what_was_drawn_before_the_end_is_saved(loop: Virtual) -> None:
-    assert [kind for kind, _ in saved(loop, Throttle.end)] == ["draw", "save"]
+@pytest.mark.parametrize(
+    ("work", "drawn", "at"),
+    [
+        (Throttle.request_draw, 2, SAVE_S),  # the page had time to paint
+        (Throttle.flush, 2, 0.01),  # at once
+        (Throttle.end, 1, SAVE_S),
+    ],
+)
+def test_what_was_drawn_is_saved(loop: Virtual, work: Callable[[Throttle], None], drawn: int, at: float) -> None:
+    done = saved(loop, work)
+    assert [kind for kind, _ in done] == ["draw"] * drawn + ["save"]
+    assert done[-1][1] == pytest.approx(at, abs=0.001)
 
 
 def test_it_draws_on_a_loop_whose_handles_do_not_say_when(loop: Virtual, monkeypatch: pytest.MonkeyPatch) -> None:

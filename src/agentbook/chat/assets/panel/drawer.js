@@ -31,13 +31,15 @@ export function drawerView(back) {
     mark(true);
   }
 
-  /* Stand at a button in the log, where there is more room: above or below it. */
+  /* Stand at a button in the log, where the panel has more room: above or below it. */
   function place(at) {
     set(root, "style", null);
     if (!at) return;
-    const [box, frame] = [at, root.parentElement].map((each) => each.getBoundingClientRect());
-    const [above, below] = [box.top - frame.top, frame.bottom - box.bottom];
-    const where = above > below ? `top: auto; bottom: ${below + box.height + 4}px` : `top: ${above + box.height + 4}px`;
+    const places = [at, root.parentElement, root.closest(".ab-chat")];
+    const [box, frame, room] = places.map((each) => each.getBoundingClientRect());
+    const [above, below] = [box.top - room.top, room.bottom - box.bottom];
+    const under = `top: ${box.bottom - frame.top + 4}px`;
+    const where = above > below ? `top: auto; bottom: ${frame.bottom - box.top + 4}px` : under;
     set(root, "style", `${where}; left: 8px; right: auto; max-height: ${Math.max(above, below) - 10}px`);
   }
 
