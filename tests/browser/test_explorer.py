@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from playwright.sync_api import Locator, Position, expect
 
@@ -18,7 +17,18 @@ from support.lab import Lab, Page, axe_violations, write_notebook
 pytestmark = pytest.mark.browser
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "how-to" / "agents-that-got-slower.ipynb"
-TUTORIAL = NOTEBOOK.parents[1] / "07-from-a-complaint-to-a-proof.ipynb"
+LABEL = """
+import tempfile
+import agentbook as ab
+client = ab.connect()
+history = ab.load_history(client, "acme", workspaces=["acme~data"], progress=False)
+todo = history.turns.head(10)
+said = todo.head(6).assign(question="note", kind="text", rater="ada")
+said["value"] = ["no source", "late reply", "wrong price"] * 2
+questions = {"solved": bool, "mode": ab.failure_modes(said, k=3)}
+labeller = ab.label(todo, questions, events=history.turn_events, folder=tempfile.mkdtemp(), rater="me")
+labeller
+"""
 
 # The horizontal span of the last days in the plot.
 LAST_DAYS = """plot => {
@@ -230,23 +240,32 @@ def reopen_without_kernel(lab: Lab, page: Page) -> None:
     assert lab.secret() not in json.dumps(cells)
 
 
-def test_a_person_labels_turns_by_keys_and_takes_one_back(lab: Lab, page: Page) -> None:
-    notebook = nbformat.read(TUTORIAL, as_version=4)
-    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    last = next(number for number, source in enumerate(sources) if "ab.label(" in source)
-    write_notebook(lab.root / "labels.ipynb", sources[: last + 1])
+def test_a_person_labels_turns_by_keys_takes_one_back_and_changes_the_modes(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "labels.ipynb", [LABEL])
     page.open("labels.ipynb")
     page.hide_file_browser()
     page.run_all()
     assert [output for output in page.outputs() if output["output_type"] == "error"] == []
-    view = page.show_cell(last).locator(".ab-x-label")
+    view = page.show_cell(0).locator(".ab-x-label")
     view.focus()
     for key, done in [("1", 0), ("3", 1), ("2", 1), ("4", 2), ("u", 1)]:
         view.press(key)
         expect(view.get_by_role("status")).to_contain_text(f" {done} of 10 ")
         answered = view.locator('[aria-pressed="true"]')
         expect(answered).to_have_count(0 if key in "34" else 1)
+    choices, change = view.get_by_role("group", name="mode").get_by_role("button"), view.locator(".ab-x-modes")
+    change.locator("summary").click()
+    for name in ("1 source", "1 source"):  # once it is renamed, and once it becomes one with another
+        change.get_by_role("textbox").fill(name)
+        change.get_by_role("textbox").press("Enter")
+        expect(change.get_by_role("textbox")).to_have_value("")
+        expect(choices.filter(has_text="1 source")).to_have_count(1)
+        change.get_by_role("combobox").select_option(index=1)
+    expect(choices).to_have_count(2)
     look_in_all_ways(page, view, "labels")
+    change.get_by_role("combobox").select_option("1 source")
+    change.get_by_role("button", name="Split").click()
+    expect(choices).to_have_count(3)
     assert page.errors == []
 
 

@@ -167,6 +167,29 @@ def test_a_team_sees_how_far_each_is(tmp_path: Path) -> None:
     assert pd.isna(of_kind.loc["ada", "days"])
 
 
+def test_failure_modes_are_renamed_merged_and_split_where_one_chooses_them(tmp_path: Path) -> None:
+    notes = ["no source", "no source", "late reply", "late reply", "wrong price", "wrong price"]
+    said = turns().assign(question="note", value=notes, kind="text", rater="ada")
+    modes = ab.failure_modes(said, k=3)
+    late, price, source = sorted(modes)
+    labeller = label(tmp_path, questions={"mode": modes})
+    for mode in (source, source, late, late, source):
+        labeller.answer(mode=mode)
+    state = say(labeller, "rename", name=source, to=" No source. ")
+    assert state["questions"][0][2] == state["modes"] == list(labeller.modes)
+    assert ab.read_labels(tmp_path)["value"].to_list().count("No source.") == 3
+    state = say(labeller, "rename", name=price, to=late)
+    assert sorted(state["modes"]) == sorted([late, "No source."]), "the same name makes them one"
+    assert not state["undo"]
+    state = say(labeller, "split", name=late)
+    assert len(state["modes"]) == 3
+    labels = ab.read_labels(tmp_path).set_index("message_id")["value"]
+    assert labels["m2"] == labels["m3"] in state["modes"]
+    assert (labels["m4"], len(labels)) == ("No source.", 5)
+    assert say(labeller, "rename", name="gone", to="x")["notice"]
+    assert list(modes) != list(labeller.modes), "modes do not change"
+
+
 def test_sessions_are_labelled_too(tmp_path: Path) -> None:
     sessions = pd.DataFrame({"id": ["s0", "s1"], "type": "CHAT", "name": "one"})  # as the platform lists them
     labeller = label(tmp_path, data=sessions, events=_events_of(turns()))

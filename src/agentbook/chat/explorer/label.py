@@ -13,6 +13,7 @@ from ..._text import replace_surrogates, safe_repr, shows_call
 from ...events import loop
 from ...frames.analysis.arguments import zone_in
 from ...frames.labels import BOOL, CHOICE, NO, TEXT, YES, file_name, labels_in, me, share, targets_of, writable, write
+from ...frames.modes import FailureModes
 from ...frames.tabular import events_of, frame_of, part_of
 from ..assets import read_module, read_style
 from ..html.sanitize import escape, visible
@@ -59,7 +60,8 @@ def label(
         ``client.sessions.list(workspace)`` gives them.
     questions : dict
         What is asked, by name: ``bool`` for yes or no, a list of choices, or ``str``
-        for a text. The name becomes a column of `with_labels`.
+        for a text. The name becomes a column of `with_labels`. ``{"mode": modes}`` asks
+        for one of the `failure_modes`, which can be renamed, merged and split there.
     folder : path or Store
         Where labels are kept; a store keeps them in its folder ``labels``.
     rater : str, optional
@@ -84,8 +86,9 @@ def label(
     Labeller
         A cell that ends with it shows it. ``answer(solved=True)`` answers, ``skip()``
         leaves the turn for later, ``undo()`` takes the last step back, ``current`` is
-        the row that is shown, ``labels`` are the rater's own, and ``progress`` says how
-        far each rater is.
+        the row that is shown, ``labels`` are the rater's own, ``progress`` says how
+        far each rater is, and ``modes`` are the failure modes that were asked for, as
+        they are now.
 
     Raises
     ------
@@ -126,6 +129,9 @@ def label(
     asked = _asked(
         {**questions, **({EXPECTED: str} if expected else {})} if isinstance(questions, Mapping) else questions
     )
+    modes = next(
+        ((visible(name).strip(), each) for name, each in questions.items() if isinstance(each, FailureModes)), None
+    )
     if clash := next((name for name in asked if name in table), None):
         raise ValueError(f"The turns already have a column {clash!r}: name the question differently.")
     if not isinstance(double, int | float) or not 0 <= double <= 1:
@@ -136,7 +142,7 @@ def label(
         raise ValueError("There is nothing to label: the table is empty.")
     if not isinstance(rater, str | None) or not (rater := (me() if rater is None else rater).strip()):
         raise ValueError(f"rater= must be a name, such as 'ada', not {rater!r}.")
-    return Labeller(source, asked, keys, rows, writable(folder), rater, double, seed, zone_in(tz, table))
+    return Labeller(source, asked, keys, rows, writable(folder), rater, double, seed, zone_in(tz, table), modes)
 
 
 class LabelView(PageView):
@@ -163,9 +169,12 @@ class Labeller(Shown):
         double: float,
         seed: int,
         tz: str,
+        modes: tuple[str, FailureModes] | None,
     ) -> None:
         super().__init__(_saved_html)
-        self._source, self._questions, self._rows, self._tz = source, questions, rows, tz
+        self._source, self._questions, self._rows, self._tz = source, dict(questions), rows, tz
+        self._of_modes: str = modes[0] if modes else ""
+        self.modes: FailureModes | None = modes[1] if modes else None
         self._folder, self._rater = folder, rater
         by_chance = sorted(keys, key=lambda key: share(seed, key))
         self._shared = set(by_chance[: math.ceil(double * len(keys))])
@@ -402,6 +411,23 @@ class Labeller(Shown):
                 self._skip()
             case "undo":
                 self._undo()
+            case "rename" if self.modes is not None:
+                name, to = str(message.get("name")), visible(str(message.get("to"))).strip()
+                self._change(self.modes.rename({name: to}), name, to)
+            case "split" if self.modes is not None:
+                self._change(self.modes.split(name := str(message.get("name"))), name)
+
+    def _change(self, modes: FailureModes, name: str, to: str | None = None) -> None:
+        """Use other modes; what this rater chose changes with them."""
+        chosen = [key for (key, question), said in self._mine.items() if (question, said) == (self._of_modes, name)]
+        labels, parts = modes.labels, set(modes) - (set(self.modes or ()) - {name})
+        noted = dict(zip(labels["message_id"].fillna(labels["session_id"]), labels["value"], strict=True))
+        self.modes, self._questions[self._of_modes], shown = modes, (CHOICE, list(modes)), self._current
+        for self._current in chosen:
+            now = to or noted.get(self._current)
+            self._put({self._of_modes: now if to or now in parts else None})
+        self._current = shown
+        self._steps.clear()  # they may name what is gone
 
     def _sentence(self) -> str:
         noun = "sessions" if self._source.turns["message_id"].isna().all() else "turns"
@@ -422,6 +448,7 @@ class Labeller(Shown):
             "sentence": visible(self._sentence() + self._team),
             "notice": visible(self._notice),
             "undo": bool(self._steps),
+            "modes": self.modes and list(self.modes),
         }
 
     def _saved(self) -> tuple[Any, ...]:
@@ -438,7 +465,8 @@ def _asked(questions: Any) -> dict[str, tuple[str, list[str]]]:
     for name, kind in questions.items() if isinstance(questions, Mapping) else ():
         texts = [visible(str(choice)).strip() for choice in kind] if isinstance(kind, list | tuple) else []
         choices = [text for text in dict.fromkeys(texts) if text]
-        if isinstance(name, str) and name.strip() and (kind in (bool, str) or len(choices) > 1):
+        choices = list(kind) if (is_modes := isinstance(kind, FailureModes)) else choices
+        if isinstance(name, str) and name.strip() and (kind in (bool, str) or is_modes or len(choices) > 1):
             asked[visible(name).strip()] = (
                 (BOOL, [YES, NO]) if kind is bool else (TEXT, []) if kind is str else (CHOICE, choices)
             )

@@ -59,15 +59,54 @@ function textView([name], answer) {
   return { root, end, draw, keys: 0 };
 }
 
+/* Failure modes that are choices: one can get another name, also that of another mode, or fall into two. */
+function modesView(send) {
+  const which = element("select", { "aria-label": "Failure mode" });
+  const to = element("input", { placeholder: "New name, or that of another mode", dir: "auto", "aria-label": "New name" });
+  const rename = () => to.value.trim() && send("rename", { name: which.value, to: to.value });
+  const act = (label, title, onclick) => button({ class: "ab-button ab-new", title, onclick }, label);
+  const root = element(
+    "details",
+    { class: "ab-x-modes" },
+    element("summary", {}, "Rename, merge or split"),
+    element(
+      "div",
+      { class: "ab-x-ask" },
+      which,
+      to,
+      act("Rename", "A name that another mode has makes them one", rename),
+      act("Split", "In two groups, by the words of the notes", () => send("split", { name: which.value })),
+    ),
+  );
+  to.addEventListener("keydown", (event) => event.key === "Enter" && !isComposing(event) && rename());
+  let shown = "";
+  function draw(choices) {
+    root.hidden = !choices;
+    if (!choices || shown === (shown = choices.join("\n"))) return;
+    const { value } = which;
+    which.replaceChildren(...choices.map((choice) => element("option", { value: choice }, choice)));
+    which.value = choices.includes(value) ? value : choices.includes(to.value.trim()) ? to.value.trim() : choices[0];
+    to.value = "";
+  }
+  return { root, draw };
+}
+
 /* One view of a model: fills `el`, and returns a function that ends it. */
 function show({ state, views, send }, el) {
-  let first = 1;
-  const asked = state.questions.map((question) => {
-    const answer = (value) => send("answer", { name: question[0], value });
-    const view = question[1] === "text" ? textView(question, answer) : choiceView(question, first, answer);
-    const range = [first, (first += view.keys)];
-    return { ...view, range };
-  });
+  let [asked, shown] = [[], ""];
+  function ask() {
+    let first = 1;
+    asked = state.questions.map((question) => {
+      const answer = (value) => send("answer", { name: question[0], value });
+      const view = question[1] === "text" ? textView(question, answer) : choiceView(question, first, answer);
+      const range = [first, (first += view.keys)];
+      return { ...view, range };
+    });
+    form.replaceChildren(...asked.map((view) => view.root));
+    asked.at(-1).end.append(acts.Enter);
+    const digits = first > 1 ? `1 to ${Math.min(first - 1, 9)} answer, ` : "";
+    write(hint, `Keys, after a click here: ${digits}Enter goes on, S skips, U takes back.`);
+  }
   const [banner, status, log] = [bannerView(), statusView(), conversationLog()];
   const act = (kind, label, key, does) => {
     const title = `${label} (${key}): ${does}`;
@@ -81,12 +120,9 @@ function show({ state, views, send }, el) {
   const bar = headBar(acts.u, acts.s);
   const next = element("p", {}, "The labeller's labels are your answers; ab.read_labels reads those of everybody.");
   const none = element("div", { class: "ab-empty" }, element("strong", {}, "Nothing is left to label."), next);
-  const form = element("div", { class: "ab-x-form" }, ...asked.map((view) => view.root));
-  asked.at(-1).end.append(acts.Enter);
-  const digits = first > 1 ? `1 to ${Math.min(first - 1, 9)} answer, ` : "";
-  const hint = element("div", { class: "ab-hint" });
-  write(hint, `Keys, after a click here: ${digits}Enter goes on, S skips, U takes back.`);
-  const bottom = element("div", { class: "ab-bottom" }, banner.root, form, hint);
+  const form = element("div", { class: "ab-x-form" });
+  const [modes, hint] = [modesView(send), element("div", { class: "ab-hint" })];
+  const bottom = element("div", { class: "ab-bottom" }, banner.root, form, modes.root, hint);
   const root = element(
     "div",
     { class: "ab-chat ab-module ab-x-label", role: "region", "aria-label": "Labels", dir: "ltr", tabindex: -1 },
@@ -97,7 +133,7 @@ function show({ state, views, send }, el) {
   el.append(style, root);
   const endKeys = shieldKeys(root, passesWithModifier);
   root.addEventListener("keydown", (event) => {
-    if (passesWithModifier(event) || isComposing(event)) return;
+    if (passesWithModifier(event) || isComposing(event) || modes.root.contains(event.target)) return;
     const typing = event.target.tagName === "TEXTAREA";
     const number = Number(event.key);
     const view = asked.find(({ range }) => number >= range[0] && number < range[1]);
@@ -119,6 +155,8 @@ function show({ state, views, send }, el) {
     none.hidden = Boolean(state.item);
     log.root.hidden = form.hidden = hint.hidden = !state.item;
     log.draw(state.item, state.html);
+    if (shown !== (shown = JSON.stringify(state.questions))) ask();
+    modes.draw(state.item && state.modes);
     asked.forEach((view, n) => view.draw(state.values[n], state.item));
     acts.Enter.disabled = acts.s.disabled = !state.item;
     acts.u.disabled = !state.undo;
