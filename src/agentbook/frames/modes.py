@@ -100,14 +100,13 @@ def reading_list(
     failed = table["status"].isin(["failed", "unanswered"])
     like = {name: pd.to_numeric(table[name]).astype("float64") for name in _LIKE if name in table}
     rows = pd.DataFrame({"failed": failed, "latency_s": table["latency_s"].astype("float64"), **like}, table.index)
-    who = [name for name in _WHO if name in table][:2]
     if unit == "session":
         session = table["session_id"]
         how = {"failed": "any", "latency_s": "max", **dict.fromkeys(like, "sum")}
         rows = rows.groupby(session, sort=False).agg(how).reset_index(drop=True)
         first = {name: (name, "first") for name in _KEPT if name in table}
         table = table.groupby(session, sort=False).agg(turns=("turn", "size"), **first).reset_index()
-        who = [name for name in who if name in table]
+    who = [name for name in _WHO if name in table][:2]
     rng, count = np.random.default_rng(seed), len(table)
     group = table.groupby(who, observed=True, dropna=False).ngroup().to_numpy() if who else np.zeros(count, np.int64)
     reason = _reasons(rows, table[who[0]] if who else None)
@@ -342,10 +341,9 @@ class FailureModes:
         self._turns = table if self._turns is None else self._turns
         raters = read["raters"].to_numpy(np.float64)
         weight = read["weight"].to_numpy(np.float64)
-        is_known, is_all = not np.isnan(weight).any(), len(read) == len(every)
-        if is_all:
-            weight, is_known = np.ones(len(read)), True
-        if not is_known:
+        is_all = len(read) == len(every)
+        weight = np.ones(len(read)) if is_all else weight
+        if not (is_known := not np.isnan(weight).any()):
             warn_caller(
                 "rates: the labels do not say how their turns were drawn, so nobody knows what they say of the others. "
                 "Label what ab.reading_list(history) draws, or pass it: ab.failure_modes(labels, 'note', todo).",
@@ -458,6 +456,7 @@ def failure_modes(
     2
     """
     found = labels_of(labels, "failure_modes")
+    found = found if "weight" in found else found.assign(weight=np.nan)
     said = found[(found["question"] == question) & found["value"].str.strip().fillna("").ne("")]
     if said.empty:
         raise ValueError(
@@ -478,7 +477,7 @@ def failure_modes(
     notes = pd.concat([notes, bare.assign(note=bare["value"], mode=bare["value"])[list(notes)]], ignore_index=True)
     read = found.groupby("target", sort=False).agg(
         session_id=("session_id", "first"), message_id=("message_id", "first"), raters=("rater", "nunique"),
-        **({"weight": ("weight", "last")} if "weight" in found else {}),
+        weight=("weight", "last"),
     ).reset_index()  # fmt: skip
     read["session_id"] = read["session_id"].fillna(read["target"])
     turns = None
@@ -489,8 +488,7 @@ def failure_modes(
         known = known.drop_duplicates("target").set_index("target")
         read["session_id"] = read["target"].map(known["own"]).fillna(read["session_id"])
         if "weight" in known:
-            read["weight"] = read["target"].map(known["weight"]).fillna(read.get("weight", np.nan))
-    read["weight"] = pd.to_numeric(read.get("weight", pd.Series(np.nan, read.index))).astype("float64")
+            read["weight"] = read["target"].map(known["weight"]).fillna(read["weight"]).astype("float64")
     return FailureModes(notes, read, terms, turns, proposed, seed)
 
 
