@@ -24,11 +24,11 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 IGNORED = "nbval-ignore-output"
 # Why an output differs from run to run.
 REASONS = {"compared-at-end", "varies-with-date", "varies-with-speed"}
-# What is folded until a reader opens it: the solution of an exercise, and code that
-# plays a person where a notebook runs without one.
-FOLDED_TAGS = {"solution", "unattended"}
 # How JupyterLab, Notebook 7 and VS Code fold a cell.
 FOLDED = {"source_hidden": True, "outputs_hidden": True}
+# What is folded until a reader opens it: the solution of an exercise, code that plays a
+# person where a notebook runs without one, and the code that checks an answer.
+FOLDED_TAGS = {"solution": FOLDED, "unattended": FOLDED, "check": {"source_hidden": True}}
 TAGS = {IGNORED, "raises-exception", *FOLDED_TAGS, *REASONS}
 
 MACHINE_PATH = re.compile(r"(?<![\w.:/])(?:/(?:home|root|Users|work|tmp|private|opt|var/folders)/\S|[A-Za-z]:\\+\w)")
@@ -56,7 +56,7 @@ def _tags(cell: dict[str, Any]) -> set[str]:
 
 def is_folded(cell: dict[str, Any]) -> bool:
     """Whether a cell's tags say that it is folded."""
-    return bool(_tags(cell) & FOLDED_TAGS)
+    return bool(_tags(cell) & FOLDED_TAGS.keys())
 
 
 def _name(cell: dict[str, Any]) -> str:
@@ -187,8 +187,9 @@ def a_lesson_has_no_scaffolding(notebook: Notebook) -> Iterator[str]:
 def what_is_tagged_is_folded(notebook: Notebook) -> Iterator[str]:
     """A reader opens a solution when they have tried the exercise."""
     for cell in _code(notebook):
-        if is_folded(cell) and cell["metadata"].get("jupyter") != FOLDED:
-            yield f"{_name(cell)} is tagged to be folded, but its metadata lacks 'jupyter': {json.dumps(FOLDED)}"
+        for tag in sorted(_tags(cell) & FOLDED_TAGS.keys()):
+            if cell["metadata"].get("jupyter") != FOLDED_TAGS[tag]:
+                yield f"{_name(cell)} is tagged to be folded, but 'jupyter' is not {json.dumps(FOLDED_TAGS[tag])}"
 
 
 RULES: tuple[Callable[[Notebook], Iterator[str]], ...] = (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import nbformat
 import pandas as pd
 import pytest
 from sqlalchemy import Connection, create_engine, select
@@ -20,6 +23,7 @@ from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.service import demo
 from agentbook.service.demo.agents.scribe import Scribe
 from agentbook.service.store import tables
+from notebooks.execute import FOLDER
 from notebooks.facts import FACTS, Month
 from service.engines.engine_runs import reply
 
@@ -106,6 +110,52 @@ def test_what_a_notebook_says(month: Month, fact: Any) -> None:
     fact(month)
 
 
+def names_of(month: Month) -> dict[str, Any]:
+    """What a reader's notebook has, before it computes anything."""
+    history = month.history
+    short = history.workspaces.assign(full_name=history.workspaces["name"])
+    return {
+        "ab": ab,
+        "pd": pd,
+        "history": history,
+        "events": history.events,
+        "sessions": history.sessions,
+        "workspaces": short,
+        "credentials": history.credentials,
+        "granted": month.granted,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("01-first-look", []),
+        ("03-session-activity", ["03-05", "03-13", "03-15"]),
+        ("04-credential-hygiene", ["04-06", "04-11"]),
+    ],
+)
+def test_exercises_are_checked_in_every_month(
+    name: str, needs: list[str], month: Month, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", 4).cells
+    notebook = names_of(month)
+
+    def run(chosen: Callable[[Any], bool]) -> list[str]:
+        for cell in filter(chosen, cells):
+            exec(cell.source, notebook)
+        return re.findall(r"Exercise \d: (\w+)", capsys.readouterr().out)
+
+    def tagged(tag: str) -> Callable[[Any], bool]:
+        return lambda cell: tag in cell.metadata.get("tags", ())
+
+    run(lambda cell: cell.id in needs)
+    told = run(tagged("check"))  # nothing stands there, not even dots
+    run(lambda cell: "-answer-" in cell.id)
+    assert told == run(tagged("check")) == ["not"] * len(told)
+    run(tagged("solution"))
+    assert run(tagged("check")) == ["yes"] * len(told)
+
+
 ROLE = "You are the scribe of Acme Instruments. Answer questions about the platform."
 CARE = 'Name your sources. If you do not know, say "I do not know".'
 INPUTS = (
@@ -172,9 +222,9 @@ def test_what_the_notebook_on_the_prompt_lab_says_of_its_verdicts() -> None:
 
 def test_what_the_notebook_on_agents_and_prompts_says_of_its_versions() -> None:
     role = "You are the writer of Acme Instruments."
-    one = reply(Scribe(), "What is a turn?", system_prompt=f"{role} Answer in one sentence.")
+    one = reply(Scribe(), "What is a session?", system_prompt=f"{role} Answer in one sentence.")
     bullets = f"{role} Answer in at most three bullet points. Name your sources."
-    listed = reply(Scribe(), "What is a turn?", system_prompt=bullets)
+    listed = reply(Scribe(), "What is a session?", system_prompt=bullets)
     assert ". " not in one
     assert 1 <= listed.count("\n- ") + listed.startswith("- ") <= 3
     assert "Source" in listed

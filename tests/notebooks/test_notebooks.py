@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from configparser import ConfigParser
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,6 +83,20 @@ def test_a_notebook_for_your_own_account_names_it_once() -> None:
 
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_gives_its_stored_outputs(name: str, tmp_path: Path, folder: Path) -> None:
+    """And what leaves out its own sessions gives the same again, after it had some; and
+    the cells that check the exercises say yes after the solutions.
+    """
+    notebook = nbformat.read(folder / name, 4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for load, cell in pairwise(cells):
+        if "check" in cell.metadata.get("tags", ()):
+            yes = {"output_type": "stream", "name": "stdout", "text": f"Exercise {cell.id[-1]}: yes\n"}
+            notebook.cells.append(nbformat.from_dict({**cell, "id": f"{cell.id}-again", "outputs": [yes]}))
+        elif '- {"notebook"}' in cell.source:
+            ignored = {"tags": ["nbval-ignore-output"]}
+            notebook.cells.append(nbformat.from_dict({**load, "id": f"{load.id}-again", "metadata": ignored}))
+            notebook.cells.append(nbformat.from_dict({**cell, "id": f"{cell.id}-again"}))
+    nbformat.write(notebook, folder / name)
     failed = run([name], tmp_path, folder)
     assert not failed, failed
 
