@@ -28,7 +28,7 @@ def test_a_check_that_fails_is_reported_without_its_message(monkeypatch: pytest.
         raise RuntimeError(SECRET)
 
     monkeypatch.setattr("urllib.request.getproxies", broken)
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
     findings = doctor.examine()
     [finding] = [finding for finding in findings if finding.state == "wrong"]
     assert finding.about == "platform"

@@ -563,7 +563,13 @@ class Network:
     def _proxy(self) -> httpx2.Proxy | None:
         """The proxy to use. None for a direct connection."""
         # No variable holds the address itself: a traceback would show its password.
-        address = Hidden(re.sub(r"^\s*socks://", "socks5://", self.proxy or self._environment_proxy() or "").strip())
+        address = Hidden(
+            re.sub(
+                r"^\s*socks://",
+                "socks5://",
+                self.proxy or (not self._is_local and environment_proxy(self.base_url)) or "",
+            ).strip()
+        )
         if not address:
             return None
         try:
@@ -585,15 +591,6 @@ class Network:
             proxy.ssl_context = self._certificates
         return proxy
 
-    def _environment_proxy(self) -> str | None:
-        """The proxy that the environment, or the system, names for the address."""
-        parts = urlsplit(self.base_url)
-        # With its port and without: an IPv6 address has colons of its own.
-        if self._is_local or any(map(urllib.request.proxy_bypass, (parts.netloc, parts.hostname or ""))):
-            return None
-        proxies = urllib.request.getproxies()
-        return proxies.get(parts.scheme) or proxies.get("all")
-
     def _proxy_error(self, problem: str) -> AgentbookError:
         parts = urlsplit(self.base_url)
         names = (name for kind in (parts.scheme, "all") for name in (f"{kind}_proxy", f"{kind}_proxy".upper()))
@@ -602,6 +599,16 @@ class Network:
             source = next((name for name in names if os.environ.get(name)), "This system")
             directly = f" To reach the platform directly, set NO_PROXY={parts.hostname}."
         return AgentbookError(f"{source} names {problem}{directly}")
+
+
+def environment_proxy(base_url: str) -> str | None:
+    """The proxy that the environment, or the system, names for an address."""
+    parts = urlsplit(base_url)
+    # With its port and without: an IPv6 address has colons of its own.
+    if is_loopback(base_url) or any(map(urllib.request.proxy_bypass, (parts.netloc, parts.hostname or ""))):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
 
 
 class _Transport(httpx2.HTTPTransport):

@@ -20,7 +20,7 @@ from typing import Any
 from .. import __version__
 from .._packages import install
 from .._packages import installed as version
-from .finding import Finding, State, numbers
+from . import Finding, State, numbers
 
 _REQUIREMENT = re.compile(r"""([\w.-]+)[^;<>=]*([^;]*)(?:;.*\bextra == ["'](\w+))?""")  # name, bounds, extra
 _BOUND = re.compile(r"(>=|<)\s*([\w.]+)")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from .._packages import install
 from ..service.engines.llm.endpoint import Endpoint, EndpointError
 from ..service.engines.llm.models import Settings, is_configured, models_from_environment
-from .finding import Finding
+from . import Finding
 
 TIMEOUT_S = 30.0  # a local server may have to load the model first
 MAX_TOKENS = 16  # a model that thinks aloud stops here

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -13,7 +12,7 @@ import msgspec
 
 from .._connect import configured_key
 from .._text import one_line
-from ..api.address import checked_address, is_loopback
+from ..api.address import checked_address
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply
 from ..api.discovery import read_openapi
@@ -26,11 +25,12 @@ from ..api.errors import (
     Unauthorized,
 )
 from ..api.oauth.token_store import TokenStore
+from ..api.transport import environment_proxy
 from ..client import Client
 from ..embedded import read_key
 from ..service.discovery_file import KEY_FILE, default_data, distrust, find, is_alive, read
 from ..service.engines.llm.models import is_configured
-from .finding import Finding
+from . import Finding
 
 TIMEOUT_S = 10.0
 
@@ -193,11 +193,8 @@ def _name(reply: Reply) -> str | None:
 
 def _proxy(base_url: str) -> str | None:
     """The proxy that the environment names for an address, without its password."""
-    parts, proxies = urlsplit(base_url), urllib.request.getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or is_loopback(base_url) or urllib.request.proxy_bypass(parts.hostname or ""):
-        return None
-    return re.sub(r".*@", "…@", proxy)
+    proxy = environment_proxy(base_url)
+    return re.sub(r".*@", "…@", proxy) if proxy else None
 
 
 def _credential(client: Client, key: ApiKey | None) -> Iterator[Finding]:

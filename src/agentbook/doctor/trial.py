@@ -12,7 +12,7 @@ import agentbook
 
 from .._packages import MEND, described, differing, explain, mend
 from ..api.errors import AgentbookError
-from .finding import Finding
+from . import Finding
 
 
 def imports() -> Iterator[Finding]:
