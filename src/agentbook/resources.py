@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from ._text import argument_error
 from .api.calls import UNSET, Call, ListCall, ref
-from .api.endpoints import agents, credentials, me, organizations, sessions, skills, workspaces
+from .api.endpoints import agents, credentials, me, sessions, skills, workspaces
 from .listing import AsyncListing, Listing
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Workspaces(Resource[M]):
 class Organizations(Resource[M]):
     """``client.organizations``."""
 
-    invitations = ListOperation(organizations.invitations)
+    invitations = ListOperation(me.of_organization)
 
 
 class _SessionOperations(Resource[M]):

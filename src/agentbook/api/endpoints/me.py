@@ -1,4 +1,4 @@
-"""The current user or account.
+"""The current user or account, and invitations.
 
 Specification: "Endpoints", Organizations and the current user.
 """
@@ -6,9 +6,9 @@ Specification: "Endpoints", Organizations and the current user.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from ..calls import SMALL_MAX_PAGE, Call, ListCall, record
+from ..calls import SMALL_MAX_PAGE, Call, ListCall, path, record
 from ..discovery import discovered_selector
 from ..record import Record
 
@@ -115,4 +115,38 @@ def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
     0
     """
     call = Call("me.invitations", "GET", "me/invitations", record)
+    return ListCall(call, "invitations", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
+
+
+def of_organization(organization: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
+    """The invitations of an organization.
+
+    Parameters
+    ----------
+    organization : str or Record
+        Id or name.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+
+    Raises
+    ------
+    Unauthorized, NotFound
+
+    Notes
+    -----
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of
+    at most 500).
+
+    Examples
+    --------
+    >>> client.organizations.invitations("acme").to_pandas().columns[0]
+    'id'
+    """
+    call = Call("organizations.invitations", "GET", path("organizations", organization, "invitations"), record)
     return ListCall(call, "invitations", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
