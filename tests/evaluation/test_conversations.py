@@ -40,7 +40,7 @@ def test_the_messages_of_a_conversation_are_sent_in_one_session_each_after_its_r
     lab.add_variant("a", system_prompt="A")
     (row,) = run(lab, [TALK]).to_dict("records")
     assert (row["input"], row["status"], row["reply"]) == (NAME, "answered", "A 3: Thanks.")
-    answer = lab._lab.answers_by_key["a", NAME, 1]
+    answer = lab._lab.answered["a", NAME, 1]
     assert [(turn.prompt, turn.text) for turn in answer.turns] == [
         ("I want a refund.", "A 1: I want a refund."), ("Order 12.", "A 2: Order 12."), ("Thanks.", "A 3: Thanks."),
     ]  # fmt: skip
@@ -94,7 +94,7 @@ def test_a_failed_turn_ends_the_conversation_and_what_was_said_is_kept() -> None
     assert row["status"] == "failed"
     assert "Turn 2" in row["reason"]
     assert pd.isna(row["passed"])
-    assert [turn.text for turn in lab._lab.answers_by_key["a", NAME, 1].turns] == ["I want a refund."]
+    assert [turn.text for turn in lab._lab.answered["a", NAME, 1].turns] == ["I want a refund."]
     platform.reply = lambda settings, text: text
     (row,) = run(lab, retry_failed=True).to_dict("records")  # from the start: its session is not continued
     assert row["status"] == "answered"
@@ -167,7 +167,7 @@ def test_a_simulated_user_writes_until_it_stops_or_has_written_enough() -> None:
     lab.add_variant("a", system_prompt="A")
     lab.add_simulated_user("acme~customer", "You want tea.", max_turns=5)
     (row,) = run(lab).to_dict("records")
-    (answer,) = lab._lab.answers_by_key.values()
+    (answer,) = lab._lab.answered.values()
     assert [(turn.prompt, turn.text) for turn in answer.turns] == [
         ("I want tea.", "re: I want tea."),
         ("Green.", "re: Green."),
@@ -183,7 +183,7 @@ def test_a_simulated_user_writes_until_it_stops_or_has_written_enough() -> None:
     platform.reply = lambda settings, text: "more" if settings["system_prompt"] == "user" else "no"
     lab.add_simulated_user("acme~customer", "You never stop.", max_turns=3)
     run(lab)
-    assert len(lab._lab.answers_by_key["a", "acme~customer: You never stop.", 1].turns) == 3
+    assert len(lab._lab.answered["a", "acme~customer: You never stop.", 1].turns) == 3
 
 
 def test_a_simulated_user_that_does_not_answer_leaves_the_reason() -> None:

@@ -47,14 +47,14 @@ def test_variants_run_as_drafts_and_the_agent_stays_as_it_is(platform: LabPlatfo
     assert lab.versions()[0].number == "1.0.1", "drafts use up no numbers"
 
 
-def test_a_new_agents_drafts_are_used_again(platform: LabPlatform) -> None:
+def test_a_new_agent_is_left_without_a_version_and_its_drafts_are_used_again(platform: LabPlatform) -> None:
     platform.offered = DRAFTS
     platform.add_agent("acme~new")
     lab = make_lab(platform, "acme~new")
     lab.add_variant("kind", "Be kind.")  # it leaves to the platform what it does not name
-    lab.run(["one"], progress=False)
+    assert lab.run(["one"], progress=False)["reply"].tolist() == ["Be kind.: one"]
     lab.run(["one", "two"], progress=False)
-    assert platform.configured() == ["Be kind."]
+    assert (platform.configured(), committed(platform, "acme~new"), lab._lab.notes) == (["Be kind."], [], [])
 
 
 def test_all_variants_are_asked_at_the_same_time(platform: LabPlatform, lab: PromptLab) -> None:
@@ -66,16 +66,6 @@ def test_all_variants_are_asked_at_the_same_time(platform: LabPlatform, lab: Pro
     wait_until(lab, lambda: platform.open_now == 2)
     on_loop(platform.hold.set)
     running.result(60)
-
-
-def test_an_agent_without_a_version_is_left_without_one(platform: LabPlatform) -> None:
-    platform.offered = DRAFTS
-    platform.add_agent("acme~new")
-    lab = PromptLab(platform, agent="acme~new", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    lab.add_variant("kind", "Be kind.")
-    assert lab.run(["one"], progress=False)["reply"].tolist() == ["Be kind.: one"]
-    assert committed(platform, "acme~new") == []
-    assert lab._lab.notes == []
 
 
 def test_drafts_that_are_not_offered(platform: LabPlatform, lab: PromptLab) -> None:

@@ -415,7 +415,7 @@ def test_the_form_the_file_the_command_and_the_fixture_agree(
 def assert_alike(lab: ab.PromptLab, results: Any) -> None:
     """The verdicts of an evaluation are those of the lab."""
     rows = {row.answer.key: row for row in results.rows}
-    assert rows.keys() == lab._lab.answers_by_key.keys()
+    assert rows.keys() == lab._lab.answered.keys()
     for answer in lab._lab.answers:
         row = rows[answer.key]
         assert (row.reply, row.answer.verdicts) == (answer.reply, answer.verdicts)

@@ -181,17 +181,11 @@ def _needle(check: Check, value: Any) -> str:
 
 def _needles(check: Check, value: Any) -> list[str]:
     if isinstance(value, str):  # of a column
-        value = _json_list(value) or list(filter(None, map(str.strip, value.split(","))))
+        is_json = value.lstrip().startswith("[")
+        value = _parsed(value) if is_json else list(filter(None, map(str.strip, value.split(","))))
     if not isinstance(value, list) or not value:
         raise Undecided(f"{check.type} needs a list of texts, not {value!r}.")
     return list(map(str, value))
-
-
-def _json_list(text: str) -> Any:
-    try:
-        return json.loads(text) if text.lstrip().startswith("[") else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _contains(fold: Callable[[str], str]) -> Kind:

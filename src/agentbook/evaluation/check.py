@@ -107,13 +107,8 @@ class Check:
         return any(each.base == kind for each in self.flat())
 
     @property
-    def is_local(self) -> bool:
-        """Whether it decides on its own; otherwise an agent decides."""
-        return not self.judges
-
-    @property
     def judges(self) -> tuple[str, ...]:
-        """The agents that have to be asked."""
+        """The agents that have to be asked; without any, it decides on its own."""
         return tuple(dict.fromkeys(each.agent for each in self.rubrics if each.agent is not None))
 
     @property

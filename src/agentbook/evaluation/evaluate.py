@@ -127,7 +127,7 @@ def evaluate(
         plan = lab.plan(options=options)
         if failed:
             plan = dataclasses.replace(plan, rounds=_failed(lab, plan))
-        with progress_bar(plan, lab) if progress else contextlib.nullcontext(lambda text: None) as notify:
+        with progress_bar(plan, lab, shown=progress) as notify:
             loop.run(lab.ask(plan, notify), operation="eval")
     except ConfigError:
         raise
@@ -299,7 +299,7 @@ class Results:
     @classmethod
     def of(cls, lab: Lab, plan: Plan, against: str | None = None) -> Results:
         """The results of a lab's run."""
-        checks, answers = list(lab.all_checks), lab.answers_by_key
+        checks, answers = list(lab.all_checks), lab.answered
         rows = [Row(answers.get(key) or Answer(*key, status="stopped"), checks) for key in plan.keys]
         baseline, comparison, is_worse = against or next(iter(lab.variants)), None, False
         if len(lab.variants) > 1:

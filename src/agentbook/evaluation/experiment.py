@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from ..frames.plot.chart import Chart
 
-STATUSES = ("asking", "answered", "failed", "stopped")
+Status = Literal["asking", "answered", "failed", "stopped"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 Key = tuple[str, str, int]
 
 # column -> dtype; the columns of the checks follow.
@@ -112,7 +113,7 @@ class Answer:
     variant: str
     input: str
     repeat: int = 1
-    status: str = "asking"
+    status: Status = "asking"
     agent: str | None = None
     version: str | None = None
     reply: str | None = None
@@ -152,14 +153,9 @@ class Answer:
         said = ((turn.prompt.replace("\n", "\n> "), turn.text) for turn in self.turns)
         return "\n\n".join(f"> {message}\n\n{reply}" for message, reply in said) or self.reply or ""
 
-    @property
-    def usage(self) -> dict[str, Any]:
-        """What it used, as `usage_of` has it."""
-        return {name: getattr(self, name) for name in ("model", *MEASURES, BY_MODEL)}
-
     def cost_by(self, prices: PriceTable) -> float | None:
         """What it costs by these prices; None if not known."""
-        return cost_of(self.usage, prices)
+        return cost_of({name: getattr(self, name) for name in ("model", *MEASURES, BY_MODEL)}, prices)
 
     @property
     def key(self) -> Key:
@@ -177,7 +173,7 @@ class Answer:
         """Apply the checks that have no grade yet, except those that ask a judge."""
         if self.status == "answered" and self.reply is not None:
             for check in checks:
-                if check.name not in self.verdicts and check.is_local:
+                if check.name not in self.verdicts and not check.judges:
                     self.verdicts[str(check.name)] = grade_check(check, self.as_reply())
 
     def passed(self, names: Iterable[str]) -> bool | None:
@@ -202,10 +198,7 @@ class Answer:
     def from_data(cls, data: Mapping[str, Any]) -> Answer:
         """The answer that `as_data` wrote."""
         turns = [{_TURN[name]: value for name, value in turn.items()} for turn in data.get("turns", ())]
-        answer = msgspec.convert({**data, "turns": turns}, cls)
-        if answer.status not in STATUSES:
-            raise ValueError(f"Unknown status {answer.status!r}; the statuses are {', '.join(STATUSES)}.")
-        return answer
+        return msgspec.convert({**data, "turns": turns}, cls)
 
 
 _PENDING = Grade(None, error="not graded yet")
@@ -532,11 +525,6 @@ class Experiment:
         answer.judge(self.all_checks.values())
 
     # Answers
-
-    @property
-    def answers_by_key(self) -> Mapping[Key, Answer]:
-        """The answers by variant, input and repeat."""
-        return MappingProxyType(self.answered)
 
     @property
     def answers(self) -> list[Answer]:

@@ -122,7 +122,7 @@ class InputSet:
         ValueError
             If it has a name in braces and no row.
         """
-        return self._inputs.get(text) or Input(text, fill(text, {}, f"The input {clip(text, 40)!r}"))
+        return self._inputs.get(text) or Input(text, _filled(text, {}))
 
     def known(self, text: str) -> Input:
         """The input that tables call `text`, unfilled if it was only typed."""
@@ -251,7 +251,7 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
         are_turns = bool(table) and {PROMPT, "session_id"} <= table[0].keys()
         if mask and are_turns:
             table = [mask_row(row) for row in table]
-        pairs = [(fill(text, row, f"The input {clip(text, 40)!r}"), row) for text in _texts(inputs) for row in table]
+        pairs = [(_filled(text, row), row) for text in _texts(inputs) for row in table]
         if are_turns:  # equal questions once, whatever was replied
             return _of_pairs(pairs, names, lambda each: (each.message, repr([each.row.get(name) for name in names])))
     return _of_pairs(pairs, names)
@@ -265,7 +265,7 @@ def talk(messages: Iterable[Any], row: Row | None = None, **others: Any) -> Inpu
     >>> talk(["I want {{what}}.", "Now."], {"what": "tea"}).message
     'I want tea.'
     """
-    first, *then = (fill(text, row or {}, f"The message {clip(text, 40)!r}") for text in read_messages(messages))
+    first, *then = (_filled(text, row or {}) for text in read_messages(messages))
     return Input("", first, row or {}, then=tuple(then), **others)
 
 
@@ -391,10 +391,12 @@ def _from_table(records: Sequence[Row]) -> list[tuple[str, Row]]:
         )
     texts = [(row[INPUT], {name: value for name, value in row.items() if name != INPUT}) for row in records]
     return [
-        (fill(check_text(text, f"The input {text!r}").strip(), row, f"The input {clip(text, 40)!r}"), row)
-        for text, row in texts
-        if text is not None
+        (_filled(check_text(text, f"The input {text!r}").strip(), row), row) for text, row in texts if text is not None
     ]
+
+
+def _filled(text: str, row: Row) -> str:
+    return fill(text, row, f"The input {clip(text, 40)!r}")
 
 
 def read_rows(path: Path, file: IO[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:

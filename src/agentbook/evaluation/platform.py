@@ -116,9 +116,13 @@ async def read_versions(client: AsyncClient, agent: Any) -> list[Version] | None
         if error.status not in (401, 403, 404, 405):
             raise
         return None
+
     # Ids are ordered by time, so they tell which of two versions with the same time is
     # newer.
-    return sorted(map(Version.from_record, records), key=_age, reverse=True)
+    def age(version: Version) -> tuple[float, str]:
+        return version.created_at.timestamp() if version.created_at else 0.0, version.id or ""
+
+    return sorted(map(Version.from_record, records), key=age, reverse=True)
 
 
 def committed(versions: Sequence[Version] | None) -> list[Version]:
@@ -144,10 +148,6 @@ def next_number(versions: Sequence[Version] | None) -> str | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _age(version: Version) -> tuple[float, str]:
-    return version.created_at.timestamp() if version.created_at else 0.0, version.id or ""
 
 
 def complete_settings(configuration: Variant | Version, own: Version | None) -> dict[str, str]:

@@ -52,7 +52,7 @@ from .checks import read_checks
 from .conversations import CannotContinue, Script, scripted, simulated
 from .experiment import Answer, Experiment, Key, require_names
 from .file import from_data, lab_data, read_lab, write_lab
-from .inputs import Input, read_inputs
+from .inputs import Input
 from .judging import Judges, judge_missing, require_agents
 from .model import Reply, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
@@ -138,18 +138,18 @@ def shuffled(number: int, keys: Sequence[Key]) -> list[Key]:
 
 
 @contextlib.contextmanager
-def progress_bar(plan: Plan, experiment: Experiment, label: str | None = None) -> Iterator[Notify]:
+def progress_bar(plan: Plan, experiment: Experiment, *, shown: bool) -> Iterator[Notify]:
     """A progress bar over the missing questions; none if nothing is missing.
 
     Yields a function that writes a sentence next to it.
     """
-    remaining = set(plan.missing(experiment.answers_by_key))
-    if not remaining:
+    remaining = set(plan.missing(experiment.answered))
+    if not remaining or not shown:
         yield lambda text: None
         return
     from tqdm.auto import tqdm
 
-    bar = tqdm(total=len(remaining), unit=" replies", desc=label)
+    bar = tqdm(total=len(remaining), unit=" replies")
 
     def update(answer: Answer | None) -> None:
         if answer is not None and answer.key in remaining and answer.status in ("answered", "failed"):
@@ -253,7 +253,7 @@ class Run:
         return offered
 
     def _missing(self, variant: Variant) -> list[Key]:
-        return [key for key in self.plan.missing(self.lab.answers_by_key) if key[0] == variant.name]
+        return [key for key in self.plan.missing(self.lab.answered) if key[0] == variant.name]
 
     async def _jobs(self) -> list[Job]:
         """What is to be asked, by configuration; the agents as they are come first."""
@@ -286,7 +286,7 @@ class Run:
         if variant.configures or current is None or current.system_prompt is None:
             return
         groups: dict[str, tuple[Version, list[Key]]] = {}
-        for key, answer in list(self.lab.answers_by_key.items()):
+        for key, answer in list(self.lab.answered.items()):
             if key[0] == variant.name and (version := configurator.outdated(answer.version)) is not None:
                 groups.setdefault(version.label, (version, []))[1].append(key)
         now = dataclasses.replace(variant, **current.settings)
@@ -356,7 +356,7 @@ class Run:
 
     def _note_stop(self) -> None:
         if self._stopped is not None:
-            count = len(self.plan.missing(self.lab.answers_by_key))
+            count = len(self.plan.missing(self.lab.answered))
             questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
             self.notes.append(f"{self._stopped} {questions}; the next run continues with them.")
 
@@ -381,7 +381,7 @@ class Run:
         return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row), run_at=self._began_at)
 
     async def _answer(self, key: Key, job: Job) -> None:
-        previous = self.lab.answers_by_key.get(key)
+        previous = self.lab.answered.get(key)
         # A question that was sent earlier may have its reply by now: look for it before
         # asking again.
         session_id = previous.session_id if previous is not None and previous.still_open else None
@@ -460,17 +460,20 @@ class Run:
         if script is None:
             return await ask_agent(answer.question)
         answer.turns, outcomes = [], list[Outcome]()
-        while (say := await _next(script, answer, outcomes)) is not None:
-            session_id = outcomes[-1].session_id if outcomes else None
-            outcome = await ask_agent(say, session_id=session_id, turn=len(answer.turns))
-            outcomes.append(outcome)
-            if outcome.status != "answered":
-                number = len(outcomes)
-                outcome.reason = f"Turn {number} of the conversation ({clip(say, 40)}): {outcome.reason}"
-                break
-            said, cost = outcome.text or "", self.budget.cost(outcome.usage)
-            reply = Reply(said, outcome.latency_s, cost, say, steps=_steps_of(outcome), session_id=outcome.session_id)
-            answer.turns.append(dataclasses.replace(reply, finish_reason=outcome.finish_reason))
+        try:
+            while (say := await script(answer.turns)) is not None:
+                session_id = outcomes[-1].session_id if outcomes else None
+                outcome = await ask_agent(say, session_id=session_id, turn=len(answer.turns))
+                outcomes.append(outcome)
+                if outcome.status != "answered":
+                    number = len(outcomes)
+                    outcome.reason = f"Turn {number} of the conversation ({clip(say, 40)}): {outcome.reason}"
+                    break
+                said = outcome.text or "", outcome.latency_s, self.budget.cost(outcome.usage), say
+                others = {"session_id": outcome.session_id, "finish_reason": outcome.finish_reason}
+                answer.turns.append(Reply(*said, steps=_steps_of(outcome), **others))
+        except CannotContinue as error:
+            outcomes.append(Outcome("failed", reason=str(error)))
         return _joined(outcomes)
 
     async def _collect(self, answer: Answer, session_id: str) -> bool:
@@ -499,15 +502,6 @@ class Run:
         else:
             answer.status = "failed"
         self.lab.record(answer)
-
-
-async def _next(script: Script, answer: Answer, outcomes: list[Outcome]) -> str | None:
-    """What a conversation says next; a failed outcome if that cannot be known."""
-    try:
-        return await script(answer.turns)
-    except CannotContinue as error:
-        outcomes.append(Outcome("failed", reason=str(error)))
-        return None
 
 
 def _steps_of(outcome: Outcome) -> list[Step]:
@@ -548,7 +542,7 @@ async def _recording(
     earlier = await asyncio.to_thread(unfinished, facts, lambda run: _useful(run, plan))
     if earlier is not None:
         await asyncio.to_thread(_resume, experiment, plan, earlier, notes)
-    elif not plan.missing(experiment.answers_by_key):
+    elif not plan.missing(experiment.answered):
         yield None
         return
     try:
@@ -558,13 +552,13 @@ async def _recording(
         yield None
         return
     for key in plan.keys:
-        recorder.record(experiment.answers_by_key.get(key))
+        recorder.record(experiment.answered.get(key))
     end, in_notebook = experiment.listen(recorder.record), facts["file"] is None
     try:
         yield recorder.path.stem
     finally:
         end()
-        answers = experiment.answers_by_key
+        answers = experiment.answered
         is_complete = all(key in answers and answers[key].status in ("answered", "failed") for key in plan.keys)
         # A lab in a notebook keeps what was stopped; that of a file is gone.
         if is_complete or in_notebook:
@@ -578,7 +572,7 @@ async def _recording(
 
 def _resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) -> None:
     """Take over the answers of a run that was stopped; `notes` say how many."""
-    missing = plan.missing(experiment.answers_by_key)
+    missing = plan.missing(experiment.answered)
     resumed = [answer for answer in _useful(run, plan) if answer.key in missing]
     before = from_data(run.facts["lab"]).all_checks
     checks = experiment.all_checks
@@ -586,7 +580,7 @@ def _resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str])
     for answer in resumed:
         experiment.judge_again(answer, same)
         experiment.record(answer)
-    if count := len(missing) - len(plan.missing(experiment.answers_by_key)):
+    if count := len(missing) - len(plan.missing(experiment.answered)):
         stopped = f"the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which was stopped"
         notes.append(f"Continued {stopped}: {count} of its questions are not asked again.")
 
@@ -616,23 +610,6 @@ NO_AGENT = (
     "The lab has no agent: name one, as in ab.PromptLab(client, agent=..., workspace=...), or give the variant one. "
     'client.agents.create(name, template="LLM") makes one.'
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """The texts that inputs were filled from.
-
-    Attributes
-    ----------
-    texts : list of str
-    rows : table
-    inputs : list of str
-        What became of them.
-    """
-
-    texts: list[str]
-    rows: Any
-    inputs: list[str]
 
 
 class Lab(Experiment):
@@ -676,7 +653,6 @@ class Lab(Experiment):
         self.configurations = 0
         self.is_recorded, self.spent = True, 0.0
         self.halves: dict[tuple[float, int], dict[str, bool]] = {}
-        self._template: Template | None = None
         self.follow = follow
         self._lock: asyncio.Lock | None = None
 
@@ -694,11 +670,6 @@ class Lab(Experiment):
         """Start sessions in this workspace from now on; a name, an id or a record."""
         self.workspace: str | None = None if workspace is None else ref(workspace)
         self.workspace_name = name_of(workspace) or self.workspace or ""
-
-    @property
-    def template(self) -> Template | None:
-        """What the inputs were filled from; None if they were not, or have changed."""
-        return self._template if self._template is not None and self._template.inputs == self.inputs else None
 
     def require_agent(self) -> str:
         """The lab's agent.
@@ -752,8 +723,6 @@ class Lab(Experiment):
         if inputs is not None or rows is not None:
             self.input_set.use(filled)
         require_names(self.all_checks)
-        if rows is not None and not any(each.then for each in filled):
-            self._template = Template([] if inputs is None else read_inputs(inputs), rows, self.inputs)
         options = options or Options(repeats=self.repeats)
         self.repeats = options.repeats
         repeats = range(1, options.repeats + 1)
@@ -774,7 +743,7 @@ class Lab(Experiment):
             facts = {**self.place, "base_url": getattr(self.client, "base_url", None)}
             facts["file"] = self.path and str(self.path)
             run.notes.extend(plan.notes)
-            missing = plan.missing(self.answers_by_key)
+            missing = plan.missing(self.answered)
             asked: set[str | None] = {each.agent for check in self.all_checks.values() for each in check.rubrics}
             users = {user.agent for key in missing if (user := self.input_set.find(key[1]).user)}
             if asked or users:
@@ -818,7 +787,7 @@ class Lab(Experiment):
 
     def replace_with(self, other: Experiment) -> None:
         """Take over the content of another experiment; agent and listeners stay."""
-        self.regressions = self._template = None
+        self.regressions = None
         super().replace_with(other)
 
     def write(self, path: str | Path) -> list[str]:
@@ -846,5 +815,5 @@ class Lab(Experiment):
 
     @safe_repr
     def __repr__(self) -> str:
-        answered = sum(answer.status == "answered" for answer in list(self.answers_by_key.values()))
+        answered = sum(answer.status == "answered" for answer in list(self.answered.values()))
         return f"PromptLab({self.agent_name or 'no agent'!r}, {len(self.variants)} variants, {answered} replies)"

@@ -93,11 +93,6 @@ class SavedRun:
         experiment.answered = {answer.key: answer for answer in self.answers}
         return experiment
 
-    def passed(self, experiment: Experiment | None = None) -> list[bool | None]:
-        """Whether each answer passed; empty without checks."""
-        checks = (experiment or self.experiment).all_checks
-        return [answer.passed(checks) for answer in self.answers] if checks else []
-
 
 class Recorder:
     """Adds lines to the file of one run.
@@ -307,7 +302,7 @@ def table(runs: Iterable[SavedRun]) -> pd.DataFrame:
 
 def _summary(run: SavedRun) -> dict[str, Any]:
     experiment = run.experiment
-    passed = run.passed(experiment)
+    passed = [answer.passed(experiment.all_checks) for answer in run.answers]
     return {
         "run": run.id,
         "started_at": run.started_at,
@@ -316,7 +311,7 @@ def _summary(run: SavedRun) -> dict[str, Any]:
         "inputs": len({answer.input for answer in run.answers}),
         "answered": sum(answer.status == "answered" for answer in run.answers),
         "failed": sum(answer.status == "failed" for answer in run.answers),
-        "passed": passed.count(True) if passed else None,
+        "passed": passed.count(True) if passed and experiment.all_checks else None,
         "path": str(run.path),
     }
 
@@ -443,12 +438,6 @@ def _word(before: float | None, after: float | None) -> str:
 
 def _share_passed(answers: Sequence[Answer], checks: Sequence[str]) -> float | None:
     """The share of repeats that pass; None if one of them is undecided."""
-    passes = [_passes(answer, checks) for answer in answers]
-    known = [float(passed) for passed in passes if passed is not None]
+    passes = [each.status == "answered" and (each.passed(checks) if checks else True) for each in answers]
+    known = [passed for passed in passes if passed is not None]
     return fmean(known) if known and len(known) == len(passes) else None
-
-
-def _passes(answer: Answer, checks: Sequence[str]) -> bool | None:
-    if answer.status != "answered":
-        return False
-    return answer.passed(checks) if checks else True

@@ -7,7 +7,7 @@ import functools
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -167,16 +167,18 @@ def score(
     known = price_table(prices)
     if known is not None:
         table = with_cost(table, known)
-    judged = {name: each for name, each in by_name.items() if not each.is_local}
+    judged = {name: each for name, each in by_name.items() if each.judges}
     before = _before(everything) if judged and unit == "turn" else {}
     known_steps = _steps(data, steps)
     replies = list(_replies(table, known_steps, before))
-    talks: list[_Talk] = []
+    places = [{"session_id": each, "message_id": of} for each, of in zip(table["session_id"], _ids(table), strict=True)]
+    missing = [f"There is no reply: the turn is {status}." for status in table["status"]]
     if unit == "session":
         talks = list(_talks(table, replies, known_steps))
-        replies = [talk.reply for talk in talks]
+        replies, places = [reply for _, reply in talks], [place for place, _ in talks]
+        missing = ["There is no reply in the session."] * len(talks)
     services = Services(embed=endpoint())
-    local = [(name, each) for name, each in by_name.items() if each.is_local]
+    local = [(name, each) for name, each in by_name.items() if not each.judges]
     grades = [{name: grade_check(each, reply, services) for name, each in local if reply} for reply in replies]
     if judged and any(replies):
         if client is None:
@@ -196,24 +198,8 @@ def score(
             for name, each in judged.items()
         ]
         loop.run(grade_all(judges, cells, memory.judgements, memory.keep), operation="score")
-    places: list[tuple[dict[str, Any], str]] = [
-        ({"session_id": session, "message_id": message}, f"There is no reply: the turn is {status}.")
-        for session, message, status in zip(table["session_id"], _ids(table), table["status"], strict=True)
-    ]
-    if unit == "session":
-        places = [
-            (
-                {
-                    "session_id": talk.session,
-                    "turns": talk.turns,
-                    "turns_read": 0 if talk.reply is None else len(readable(talk.reply.turns)),
-                },
-                "There is no reply in the session.",
-            )
-            for talk in talks
-        ]
     columns = SESSION_COLUMNS if unit == "session" else COLUMNS
-    frame = typed(pd.DataFrame(list(_rows(places, by_name, grades)), columns=list(columns)), columns)
+    frame = typed(pd.DataFrame(list(_rows(places, missing, by_name, grades)), columns=list(columns)), columns)
     return with_provenance(
         frame, table, "score", unit=unit, checks={name: str(each) for name, each in by_name.items()},
         **({} if sample is None else {"sample": len(table), "seed": seed}),
@@ -343,19 +329,10 @@ def _last(table: pd.DataFrame) -> pd.DataFrame:
     return answered.drop_duplicates("session_id", keep="last").sort_index()
 
 
-@dataclass(frozen=True, slots=True)
-class _Talk:
-    """A session: the number of its turns, and its last reply with all of them."""
-
-    session: str
-    turns: int
-    reply: Reply | None = None
-
-
 def _talks(
     table: pd.DataFrame, replies: Sequence[Reply | None], steps: Mapping[tuple[str, int], list[Step]] | None
-) -> Iterator[_Talk]:
-    """The sessions, in the order of their first turns."""
+) -> Iterator[tuple[dict[str, Any], Reply | None]]:
+    """Each session with its last reply and all turns, in the order of the first."""
     texts = table.reindex(columns=["prompt", "status", "failure_message"]).astype(object)
     texts = texts.where(texts.notna(), None)
     sessions: dict[str, list[tuple[int, Reply | None, Reply]]] = {}
@@ -367,14 +344,14 @@ def _talks(
         turns_.sort(key=lambda turn: turn[0])
         answered = [reply for _, reply, _ in turns_ if reply is not None]
         if not answered:
-            yield _Talk(session, len(turns_))
+            yield {"session_id": session, "turns": len(turns_), "turns_read": 0}, None
             continue
         costs = [each.cost for each in answered]
         all_said = [said for *_, said in turns_]
         ran = None if steps is None else [step for turn, *_ in turns_ for step in steps.get((session, turn), [])]
         cost = None if None in costs else sum(filter(None, costs))
         whole = replace(answered[-1], turns=all_said, before=(), latency_s=None, cost=cost, steps=ran)
-        yield _Talk(session, len(turns_), whole)
+        yield {"session_id": session, "turns": len(turns_), "turns_read": len(readable(all_said))}, whole
 
 
 def _before(table: pd.DataFrame) -> dict[tuple[str, int], list[Reply]]:
@@ -433,12 +410,15 @@ class _Record:
 
 
 def _rows(
-    places: Iterable[tuple[dict[str, Any], str]], checks: Iterable[str], grades: Iterable[Mapping[str, Grade]]
+    places: Iterable[dict[str, Any]],
+    missing: Iterable[str],
+    checks: Iterable[str],
+    grades: Iterable[Mapping[str, Grade]],
 ) -> Iterator[dict[str, Any]]:
-    """A row per place and check; without a grade, what stands beside the place."""
-    for (place, missing), found in zip(places, grades, strict=True):
+    """A row per place and check; without a grade, with the reason why there is none."""
+    for place, reason_of_none, found in zip(places, missing, grades, strict=True):
         for name in checks:
-            grade = found.get(name, Grade(None, reason=missing))
+            grade = found.get(name, Grade(None, reason=reason_of_none))
             reason = grade.reason if grade.error is None else grade.error
             values = {"passed": grade.passed, "score": grade.score, "reason": reason, "judge": grade.judge}
             yield {**place, "check": name, **values}

@@ -26,10 +26,6 @@ KeyPath = tuple[str | int, ...]
 # More levels and values, which a few lines can name by aliases, would take all memory.
 MAX_NESTING = 100
 MAX_VALUES = 1_000_000
-# What JSON holds and YAML does not: halves of a pair, and control characters.
-_ONLY_JSON = re.compile(
-    r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)
 
 
 class ConfigError(ValueError):
@@ -126,25 +122,12 @@ class Source:
     def folder(self) -> Path:
         return self.path.parent
 
-    @property
-    def line(self) -> int | None:
-        """The line of the part, or else of its nearest parent, counted from 1."""
-        return self._line_of(self.keys)
-
-    def _line_of(self, keys: KeyPath) -> int | None:
-        node = self.node
-        for key in keys:
-            child = _child(node, key)
-            if child is None:
-                break
-            node = child
-        return node.start_mark.line + 1 if node is not None else None
-
     def error(self, message: str, *keys: str | int) -> ConfigError:
-        """An error about the part, or about a part of it."""
-        keys = (*self.keys, *keys)
-        line = self._line_of(keys)
-        where = str(self.path), f"line {line}" if line else "", format_keys(keys)
+        """An error about the part, or about a part of it: the line is the nearest."""
+        keys, node = (*self.keys, *keys), self.node
+        for key in keys:
+            node = _child(node, key) or node
+        where = str(self.path), f"line {node.start_mark.line + 1}" if node else "", format_keys(keys)
         return ConfigError(f"{', '.join(filter(None, where))}: {message}")
 
     @contextlib.contextmanager
@@ -274,7 +257,6 @@ def parse_source(text: str, path: str | Path) -> Source:
     if text.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError, RecursionError):
             value, is_json = json.loads(text, object_pairs_hook=_once), True
-            text = _ONLY_JSON.sub("?", text)
     try:
         loader = YamlLoader(text)
         try:

@@ -111,14 +111,6 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
     view.close()
 
 
-def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatform) -> None:
-    lab = PromptLab(platform, agent="acme~nobody", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab)
-    until(lambda: "Agent 'acme~nobody' was not found" in words(view.form.status["form"]))
-    until(lambda: "could not be read" in words(view.variants.versions.history))
-    view.close()
-
-
 def test_a_lab_without_an_agent_says_how_to_get_one(platform: LabPlatform) -> None:
     platform.models = ("small", "large")
     lab = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
@@ -183,6 +175,7 @@ def test_the_prompt_lab_says_it_beside_its_variants(platform: LabPlatform) -> No
     until(lambda: "Did you mean 'acme~writer'?" in words(view.form.status["form"]))
     assert "Agent 'acme~redaer' was not found" in words(view.form.status["form"])
     assert "Workspace 'acme~lab' was not found" in words(view.form.status["form"])
+    until(lambda: "could not be read" in words(view.variants.versions.history))
     view.close()
 
 

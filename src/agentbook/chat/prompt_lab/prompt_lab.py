@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import warnings
 from collections.abc import Iterable, Mapping
@@ -27,7 +26,6 @@ from ...evaluation.optimize import Optimization, Search
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,
-    Notify,
     Version,
     complete_settings,
     read_versions,
@@ -732,7 +730,7 @@ class PromptLab:
         number, times = self._lab.repeats if repeats is None else repeats, (timeout_s, ready_timeout_s)
         options = Options(concurrency, number, retry_failed, restore, *times, drafts, max_cost, prices)
         plan = self._lab.plan(inputs, variants, checks, options, rows, mask=mask)
-        with self._progress(plan, progress) as notify:
+        with progress_bar(plan, self._lab, shown=progress) as notify:
             loop.run(self._lab.ask(plan, notify))
         return self._outcome(plan)
 
@@ -755,19 +753,16 @@ class PromptLab:
         if options.get("repeats") is None:
             options["repeats"] = self._lab.repeats
         plan = self._lab.plan(inputs, variants, checks, Options(**options), rows, mask=mask)
-        with self._progress(plan, progress) as notify:
+        with progress_bar(plan, self._lab, shown=progress) as notify:
             await loop.run_async(self._lab.ask(plan, notify))
         return self._outcome(plan)
-
-    def _progress(self, plan: Plan, shown: bool) -> contextlib.AbstractContextManager[Notify]:
-        return progress_bar(plan, self._lab) if shown else contextlib.nullcontext(lambda text: None)
 
     def _outcome(self, plan: Plan) -> pd.DataFrame:
         if self._view is not None:
             self._view.flush()
         for note in self._lab.notes:
             warnings.warn(note, stacklevel=3)
-        return self._lab.frame(self._lab.answers_by_key[key] for key in plan.keys if key in self._lab.answers_by_key)
+        return self._lab.frame(self._lab.answered[key] for key in plan.keys if key in self._lab.answered)
 
     # Better prompts
 

@@ -258,7 +258,7 @@ class ResultsPart:
 
 def _figures(experiment: Experiment, winners: Sequence[str]) -> tuple[str, str, str]:
     """The summary and the chart as safe HTML, and the winner."""
-    if not experiment.answers_by_key:
+    if not experiment.answered:
         return "", "", ""
     return summary_html(experiment), _chart(experiment), leader(experiment.summary(), winners)
 
@@ -331,7 +331,7 @@ def _replies(before: Any, after: Any) -> str:
 
 def _undecided(experiment: Experiment, row: Mapping[Any, Any], check: str) -> str:
     """How many replies a check looked at without a verdict, in words."""
-    answers = [each for each in experiment.answers_by_key.values() if each.variant == row["variant"]]
+    answers = [each for each in experiment.answered.values() if each.variant == row["variant"]]
     count = sum(check in each.verdicts and each.verdicts[check].error is not None for each in answers)
     return f", {count:,} undecided" if count else ""
 
@@ -355,7 +355,7 @@ def _costs(experiment: Experiment) -> dict[str, str]:
 def _agreements(experiment: Experiment) -> list[str]:
     """How far judges agree with people, in sentences."""
     lines = []
-    for name in (name for name, check in experiment.all_checks.items() if not check.is_local):
+    for name in (name for name, check in experiment.all_checks.items() if check.judges):
         if pairs := labelled(experiment.answers, name):
             agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
             warning = calibrate(pairs).warning if len(pairs) >= MIN_THUMBS else ""

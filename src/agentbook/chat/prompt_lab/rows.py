@@ -126,7 +126,7 @@ class ResultRows:
     def details(self, row: int, variant: int, repeat: int) -> dict[str, Any] | None:
         """The message with the details of a reply, and the replies to earlier texts."""
         key = self.key(row, variant, repeat)
-        answer = None if key is None else self._lab.answers_by_key.get(key)
+        answer = None if key is None else self._lab.answered.get(key)
         if answer is None:
             return None
         earlier = [
@@ -156,7 +156,7 @@ class ResultRows:
 
     def _cells(self, texts: Set[str]) -> dict[tuple[str | None, str], list[Answer]]:
         """The answers to these inputs by variant and input, repeats in order."""
-        stored = [each for each in list(self._lab.answers_by_key.values()) if each.input in texts]
+        stored = [each for each in list(self._lab.answered.values()) if each.input in texts]
         cells: dict[tuple[str | None, str], list[Answer]] = {}
         for answer in sorted(stored, key=lambda each: each.repeat):
             cells.setdefault((answer.variant, answer.input), []).append(answer)
@@ -195,7 +195,7 @@ def _passed_before(experiment: Experiment, broken: Set[tuple[str, str]]) -> dict
     The cells that are `broken` passed in an earlier run.
     """
     checks = list(experiment.all_checks)
-    passed: dict[Key, bool | None] = {key: True for key in experiment.answers_by_key if key[:2] in broken}
+    passed: dict[Key, bool | None] = {key: True for key in experiment.answered if key[:2] in broken}
     for name in experiment.variants:
         for revision in experiment.revisions(name):
             for answer in revision.answers:

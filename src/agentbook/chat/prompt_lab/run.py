@@ -13,7 +13,7 @@ import ipywidgets as widgets
 
 from ...evaluation.checks import parse_checks
 from ...evaluation.inputs import format_inputs, parse_inputs, read_rows
-from ...evaluation.run import Options, Plan, Template
+from ...evaluation.run import Options, Plan
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
 from .form import Form, checkbox, field, in_thread, note, text_area, title
@@ -54,7 +54,7 @@ class RunPart:
         self._checking: asyncio.Task[None] | None = None
         self._progress = ""  # what the status line says about it
         self._table: Any = None  # the rows that fill names in braces
-        self._template: Template | None = None  # what the lab filled its inputs from, as last shown
+        self._of_table: list[str] = []  # the lab's inputs when the table came, and after each run of it
         self._filled: dict[Any, str] = {}  # the text of the lab that was last put into each box
         self.inputs = text_area("Test inputs, one per line", 6, "Type or paste, one input per line")
         auto = widgets.Layout(width="auto")
@@ -107,7 +107,7 @@ class RunPart:
         return _count_text(statuses) if statuses else ""
 
     def _all_statuses(self) -> list[str]:
-        return [answer.status for answer in list(self._lab.answers_by_key.values())]
+        return [answer.status for answer in list(self._lab.answered.values())]
 
     # Drawing: on the toolkit's thread
 
@@ -130,23 +130,21 @@ class RunPart:
 
     def draw_all(self) -> None:
         """Show the inputs and checks of the lab, unless a person has typed others."""
-        lab, replace, before = self._lab, self._form.replaced, self._table
-        template = lab.template
-        if replace or template is not self._template:
-            self._template, self._table = template, None if template is None else template.rows
-        inputs = lab.inputs if template is None else template.texts
-        for box, text in (
-            (self.inputs, format_inputs(inputs)),
-            (self.checks, "\n".join(map(str, lab.checks.values()))),
-        ):
+        lab, replace = self._lab, self._form.replaced
+        is_other = not self._form.busy and lab.inputs != self._of_table  # they were changed in code
+        if self._table is not None and (replace or is_other):
+            self._table = None
+            self._draw_rows()
+        texts = {self.checks: "\n".join(map(str, lab.checks.values()))}
+        if self._table is None:  # else the box holds what the rows fill
+            texts[self.inputs] = format_inputs(lab.inputs)
+        for box, text in texts.items():
             filled = self._filled.get(box, "")
             self._filled[box] = text
             if replace or text != filled == box.value:
                 box.value = text
         if replace:
             self.repeats.value = lab.repeats
-        if self._table is not before:
-            self._draw_rows()
 
     def _draw_rows(self) -> None:
         """Say what the rows are, with the first message as it will go out."""
@@ -176,7 +174,7 @@ class RunPart:
         except ValueError as error:
             self.rows.value = note(str(error), error=True)
         else:
-            self._table = table
+            self._table, self._of_table = table, list(self._lab.inputs)
             self._draw_rows()
 
     def _check(self) -> None:
@@ -223,7 +221,8 @@ class RunPart:
 
     async def _run(self) -> None:
         plan = await in_thread(self._lab.plan, *self._read())
-        missing = len(plan.missing(self._lab.answers_by_key))
+        self._of_table = list(self._lab.inputs)
+        missing = len(plan.missing(self._lab.answered))
         asking = f"Asking {missing} question{'s' if missing != 1 else ''}…"
         self._say_progress(asking if missing else self._judging() or "All questions are answered.")
         self._plan = plan
@@ -253,13 +252,13 @@ class RunPart:
         return inputs, variants, None if parsed == lab.checks else parsed, options, table
 
     def _statuses(self, plan: Plan) -> list[str]:
-        answers = self._lab.answers_by_key
+        answers = self._lab.answered
         return [answers[key].status for key in plan.keys if key in answers]
 
     def _judging(self) -> str:
         """How far the judges are, in words; empty if none is asked."""
-        names = [name for name, check in self._lab.all_checks.items() if not check.is_local]
-        answers = [answer for answer in list(self._lab.answers_by_key.values()) if answer.reply is not None]
+        names = [name for name, check in self._lab.all_checks.items() if check.judges]
+        answers = [answer for answer in list(self._lab.answered.values()) if answer.reply is not None]
         grades = [answer.verdicts.get(name) for answer in answers for name in names]
         open_ = sum(grade is not None and grade.error is not None for grade in grades)
         undecided = f", {open_} undecided" if open_ else ""

@@ -197,7 +197,7 @@ def _guide(lab: AgentLab) -> str:
     steps = {
         "Write a prompt and press “Add as variant”. Add a second one to compare it with.": lab.variants,
         "Type or paste test inputs, one per line, and what a good reply must contain.": lab.inputs,
-        "Press “Run”, read the replies side by side, and apply the winner.": lab.answers_by_key,
+        "Press “Run”, read the replies side by side, and apply the winner.": lab.answered,
     }
     if all(steps.values()):
         return ""
