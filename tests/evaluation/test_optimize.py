@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,18 @@ INPUTS = [
 ]
 DAYS = ("today", "tomorrow", "on Monday", "in May", "tonight", "at noon", "in Rome", "in Oslo", "at sea", "up there")
 WEATHER = [f"What is the weather {day}?" for day in DAYS]
-# A rule that the prompt lacks: the checks that ask for it, and the inputs.
-WEAKNESSES: dict[str, tuple[Any, list[str]]] = {
+ELSEWHERE = ["What is a skill?", "How do I fork an agent?", "How do I save a chart?", "What is a budget?"]
+ELSEWHERE += ["How do I get an API key?", "How do I anonymize a history?", "What is a trigger key?", "What is a scope?"]
+ELSEWHERE += [
+    "How do I publish an agent?",
+    "How do I use a proxy?",
+    "What does 409 mean?",
+    "How do I create a workspace?",
+]
+ON_SESSIONS = [text for text in INPUTS if re.search("session|event|stream", text)]
+# A rule that the prompt lacks: the checks that ask for it, the inputs, and the prompt.
+# The second five are by people who had not read how the demo proposes.
+WEAKNESSES: dict[str, tuple[Any, ...]] = {
     "too long": (SHORT, INPUTS),
     "no source": ({"sourced": lambda reply: "Source" in reply}, INPUTS),
     "no list": ({"a bulleted list": lambda reply: reply.lstrip().startswith("- ")}, INPUTS),
@@ -46,6 +57,47 @@ WEAKNESSES: dict[str, tuple[Any, list[str]]] = {
         [*INPUTS[:6], *WEATHER],
     ),
     "no JSON": ({"json": lambda reply: reply.strip().startswith("{")}, INPUTS),
+    "read aloud": (
+        {"can be read aloud": lambda r: not any(mark in r for mark in ("`", "**", "#"))},
+        INPUTS,
+        "You are the help line of our data team. Answer questions about agentbook. Answer in at most four sentences.",
+    ),
+    "text message": (
+        {
+            "one text message": ab.checks.length(max=320, unit="characters"),
+            "asks back": lambda text: text.rstrip().endswith("?"),
+        },
+        INPUTS,
+        "You answer text messages of people who use the platform. Be friendly.",
+    ),
+    "machine": (
+        {
+            "the search can parse it": {
+                "type": "object",
+                "required": ["answer", "sources"],
+                "properties": {"answer": {"type": "string"}, "sources": {"type": "array"}},
+            }
+        },
+        INPUTS,
+        "You are called by our intranet search. Only use what the manual says. Be brief.",
+    ),
+    "signature": (
+        {"signed": "Your Acme support crew"},
+        INPUTS,
+        "You write replies to support tickets about agentbook. Use plain text. Do not show code.",
+    ),
+    "sessions desk": (
+        {
+            "answers questions about sessions, events and streams": lambda reply, question: (
+                not re.search("session|event|stream", question) or "ask the platform team" not in reply.lower()
+            ),
+            "sends other questions to the platform team": lambda reply, question: (
+                re.search("session|event|stream", question) is not None or "ask the platform team" in reply.lower()
+            ),
+        },
+        [*ON_SESSIONS, *ELSEWHERE],
+        "You are the desk of the sessions team. Answer in at most three sentences. Name your sources.",
+    ),
 }
 
 
@@ -80,9 +132,9 @@ def test_a_planted_weakness_is_found_and_mended(make: Callable[..., ab.PromptLab
     assert found.is_better, found
     assert found.questions <= 60
     assert found.variant.system_prompt is not None
-    assert found.variant.system_prompt.startswith(NOW)
+    assert found.variant.system_prompt.startswith(found.before), "what the prompt says stays"
     assert (found.comparison["after"] > found.comparison["before"]).all()
-    assert found.copied == []
+    assert set(found.copied) <= {"events"}
 
 
 def test_where_no_prompt_can_be_better_the_verdict_says_so(make: Callable[..., ab.PromptLab]) -> None:

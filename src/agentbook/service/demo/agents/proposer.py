@@ -34,6 +34,7 @@ _DIGITS = dict(
     zip(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], range(1, 11), strict=True)
 )
 _MOST = 12  # words to avoid, or topics
+_READ = 4_000  # characters of what is said of a check
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Asked:
     def text(self) -> str:
         """All that is said of it, with numbers as digits."""
         said = "\n".join([self.name, self.wanted, *dict.fromkeys(reason for _, _, reason in self.failed)])
-        return re.sub(r"\b[a-z]+\b", lambda word: str(_DIGITS.get(word[0], word[0])), said)
+        return re.sub(r"\b[a-z]+\b", lambda word: str(_DIGITS.get(word[0], word[0])), said[:_READ])
 
     @cached_property
     def quotes(self) -> list[str]:
