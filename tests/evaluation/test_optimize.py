@@ -134,7 +134,7 @@ def test_a_planted_weakness_is_found_and_mended(make: Callable[..., ab.PromptLab
     assert found.variant.system_prompt is not None
     assert found.variant.system_prompt.startswith(found.before), "what the prompt says stays"
     assert (found.comparison["after"] > found.comparison["before"]).all()
-    assert set(found.copied) <= {"events"}
+    assert bool(found.copied) is (weakness == "sessions desk"), "its topics are words of questions"
 
 
 def test_where_no_prompt_can_be_better_the_verdict_says_so(make: Callable[..., ab.PromptLab]) -> None:
@@ -373,8 +373,23 @@ def test_a_prompt_that_took_words_of_inputs_is_named() -> None:
     assert copied("Be kind.", new, inputs) == ["the zanzibar invoice of my order", "ahrensburg"]
 
 
+MAGIC, API_KEY = ("please", "thanks"), "sk-do-not-show"
+
+
 def polite(reply: str) -> bool:
-    return "please" in reply.lower()
+    return any(word in reply.lower() for word in MAGIC) and API_KEY not in reply
+
+
+class AtMost:
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+
+    def __call__(self, reply: str) -> bool:
+        return reply.count("\n") < self.lines
+
+
+def shorter_than(limit: int) -> Callable[[str], bool]:
+    return lambda reply: len(reply) < limit
 
 
 def test_a_request_says_what_was_wanted_and_what_was_found() -> None:
@@ -382,6 +397,7 @@ def test_a_request_says_what_was_wanted_and_what_was_found() -> None:
     checks: dict[str, Any] = {
         "a: b": ab.checks.contains("Ada"), "polite": polite, "one": lambda r: r == "1", "two": lambda r: r == "2",
         "judged": ab.checks.rubric("It is kind.", agent="acme~judge"), "raises": lambda r: r[99] == "",
+        "lines": AtMost(1), "closed": shorter_than(3),
     }  # fmt: skip
     experiment.use_checks(read_checks([named(ab.checks.length(max=2))]) | read_checks(checks))
     reply = Reply("- One\n- Two three")
@@ -393,11 +409,13 @@ def test_a_request_says_what_was_wanted_and_what_was_found() -> None:
     assert ROLE == OF_A_PROPOSAL
     for part in (
         "```\nBe kind.\n```", "- Be.", "- “at most 2 words”: words <= 2", '- “a: b”: contains "Ada"',
-        '- “polite”: function: def polite(reply: str) -> bool:\n    return "please" in reply.lower()',
+        "- “polite”: function: def polite(reply: str) -> bool:\n", "MAGIC = ('please', 'thanks')\n",
+        'return reply.count("\\n") < self.lines', "lambda reply: len(reply) < limit\nlimit = 3\n",
         '- “one”: function: lambda r: r == "1"\n', '- “two”: function: lambda r: r == "2"\n',
         "- “judged”: judge acme~judge: It is kind.", "Reply: - One\n- Two three\n",
         "- “at most 2 words”: 5 words instead of at most 2", "- “a: b”\n", "- “judged”: It is rude.",
         "- “raises”: IndexError", "# Questions whose replies passed\n\n- How?",
     ):  # fmt: skip
         assert part in text, (part, text)
+    assert "sk-do-not-show" not in text
     assert request(experiment, "Be kind.", [], []) == ""

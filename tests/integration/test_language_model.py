@@ -123,3 +123,21 @@ def test_a_reply_grows_in_a_panel(client: ab.Client, writer: str) -> None:
     assert (question["text"], reply["text"]) == ("What is the sea?", turn.text)
     assert reply["status"] == "answered"
     assert 0 < reply["time_to_first_event_s"] <= reply["time_to_reply_s"]
+
+
+def test_a_search_for_a_better_prompt(client: ab.Client, writer: str) -> None:
+    pytest.importorskip("gepa")
+    improver = make_agent(client, "improver", "You improve prompts.", max_tokens=120)
+    inputs = [
+        f"What is {each}?"
+        for each in ("rain", "snow", "ice", "fog", "dew", "hail", "the sea", "a tide", "a lake", "a wave")
+    ]
+    lab = ab.PromptLab(client, agent=writer, workspace=WORKSPACE, inputs=inputs)
+    lab.add_variant("now", system_prompt="You explain words.", max_tokens=12)
+    prices = {language_model.NAME: (0.1, 0.4, 0.05)}
+    found = lab.optimize("now", improver, checks=[ab.checks.length(max=5)], rounds=1, prices=prices, progress=False)
+    assert found.verdict
+    assert found.questions in (5, 8, 10, 18, 20)  # what it may see, a batch of a proposal, all, and the verdict
+    assert found.cost is not None
+    assert found.cost > 0
+    assert found.candidates["inputs"].tolist()[0] == 5

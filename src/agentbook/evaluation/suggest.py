@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._masking import mask_text
+from .._masking import is_secret
 from .._text import clip, safe_repr
 from ..client import is_uuid
 from .check import FUNCTION, OWN, Check
@@ -36,6 +36,7 @@ _MOST_FAILURES = 8
 _MOST_PASSED = 12
 _MAX_REPLY = 1_000  # characters of a reply that a proposer reads
 _MAX_CHECK = 600  # characters of what a check asks for
+_MAX_VALUE = 200  # of what a name in a function stands for
 _MAX_CHECKS = 4_000  # of all of them
 _PROPOSER, _REQUEST = "proposer", "proposal"
 
@@ -74,16 +75,20 @@ def wanted(check: Check) -> str:
     if check.base == "icontains" and isinstance(check.value, str):
         line = f"contains {json.dumps(check.value, ensure_ascii=False)}"
     elif check.base == FUNCTION and (code := _code(check.value)):
-        line = f"function: {mask_text(code)[0]}"[:_MAX_CHECK]
+        line = f"function: {code}"[:_MAX_CHECK]
     else:
         return clip(check.line, _MAX_CHECK)
     return f"not: {line}" if check.negated else line
 
 
 def _code(function: Any) -> str | None:
-    """The code of a function, and no more of its line; None where it cannot be read."""
+    """The code of a function, and no more of its line; None where it cannot be read.
+
+    After it stands what its names stand for, if that is short and no secret.
+    """
     try:
-        function = inspect.unwrap(function)
+        function = inspect.unwrap(getattr(function, "func", function))  # of a partial one
+        function = function if hasattr(function, "__code__") else type(function).__call__
         text = "".join(inspect.findsource(function)[0])
         start = min((at[0], at[2]) for at in function.__code__.co_positions() if at[0] and at[3])
         nodes = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Lambda | ast.FunctionDef)]
@@ -92,9 +97,16 @@ def _code(function: Any) -> str | None:
             for each in nodes
             if (each.lineno, each.col_offset) <= start < (each.end_lineno or 0, each.end_col_offset or 0)
         ]
-        return ast.get_source_segment(text, max(around, key=lambda each: (each.lineno, each.col_offset)))
+        code = ast.get_source_segment(text, max(around, key=lambda each: (each.lineno, each.col_offset)))
+        names = inspect.getclosurevars(function)
     except (OSError, TypeError, AttributeError, ValueError, SyntaxError):  # it was not typed in a file or a cell
         return None
+    values = {
+        name: repr(value)
+        for name, value in {**names.globals, **names.nonlocals}.items()
+        if isinstance(value, str | int | float | tuple | list | set | re.Pattern) and not is_secret(name, value)
+    }
+    return "\n".join([code or "", *(f"{name} = {value}" for name, value in values.items() if len(value) <= _MAX_VALUE)])
 
 
 def failures(experiment: Experiment, answers: Iterable[Answer]) -> list[tuple[Answer, list[str]]]:
