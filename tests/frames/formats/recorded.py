@@ -387,14 +387,8 @@ def write(kind: str, folder: Path) -> Path:
             name: pa.array([datetime.fromisoformat(row[name]) for row in rows]) for name in ("start_time", "end_time")
         }
         maps = pa.array([[*row["usage_details"].items()] for row in rows], pa.map_(pa.string(), pa.int64()))
-        table = pa.table(
-            {
-                **{name: [row[name] for row in rows] for name in rows[0]},
-                **times,
-                "usage_details": maps,
-                "metadata": maps,
-            }
-        )
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        table = pa.table({**columns, **times, "usage_details": maps, "metadata": maps})
     else:  # objects are JSON there
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         for name in ("inputs", "outputs", "extra"):

@@ -18,13 +18,7 @@ class Claude:
     """Writes records of Claude Code, a second apart."""
 
     def __init__(self, session: str = SESSION, version: str = "2.0.76", **common: Any) -> None:
-        self.common = {
-            "sessionId": session,
-            "version": version,
-            "cwd": "/home/ada/shop",
-            "userType": "external",
-            **common,
-        }
+        self.common = {"sessionId": session, "version": version, "cwd": "/home/ada/shop", **common}
         self.records: list[dict[str, Any]] = []
         self.parent: str | None = None
 
@@ -46,15 +40,8 @@ class Claude:
             usage = {"input_tokens": 3, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 7,
                      "output_tokens": output, "service_tier": "standard",
                      "cache_creation": {"ephemeral_5m_input_tokens": 7}}  # fmt: skip
-            message = {
-                "id": id_,
-                "type": "message",
-                "role": "assistant",
-                "model": model,
-                "content": [part],
-                "usage": usage,
-            }
-            self.add("assistant", message, requestId="req_1", **fields)
+            message = {"id": id_, "type": "message", "role": "assistant", "model": model, "content": [part]}
+            self.add("assistant", {**message, "usage": usage}, requestId="req_1", **fields)
             output += 1
         return self
 
@@ -120,12 +107,8 @@ def test_a_session_of_claude_code(tmp_path: Path) -> None:
     assert turns["latency_s"].to_list()[0] == pytest.approx(8)
     # One reply in several records has one usage, the last one.
     first = turns.iloc[0]
-    assert first[["input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens"]].to_list() == [
-        200,
-        180,
-        14,
-        14,
-    ]
+    counts = first[["input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens"]].to_list()
+    assert counts == [200, 180, 14, 14]
     assert turns["failure_message"].to_list()[3] == "API Error: 529"
     steps = ab.steps(history)
     assert steps["name"].to_list() == ["Bash", "Bash"]

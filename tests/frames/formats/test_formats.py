@@ -97,14 +97,9 @@ def test_a_result_that_is_an_error_is_one_and_a_refusal_is_a_reply() -> None:
     results = [  # of LangChain and of Anthropic
         ({"tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "No.", "status": "error"}),
         ({"tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "", "status": "error"}),
-        (
-            {"content": [use]},
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "c", "content": "No.", "is_error": True}],
-            },
-        ),
-    ]
+        ({"content": [use]}, {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c", "content": "No.", "is_error": True}]}),
+    ]  # fmt: skip
     for asked, result in results:
         said = [{"role": "user", "content": "Hi"}, {"role": "assistant", **asked}, result]
         said.append({"role": "assistant", "content": None, "refusal": "I cannot."})
@@ -149,8 +144,7 @@ def test_a_reply_that_is_not_read_is_listed(tmp_path: Path, beside: dict[str, An
 
 def test_a_reply_that_is_an_error_fails_the_turn(tmp_path: Path) -> None:
     records = [
-        {"messages": [ASKED], "error": {"message": "slow"}},
-        {"messages": [ASKED], "response": {"error": "slow"}},
+        {"messages": [ASKED], **beside} for beside in ({"error": {"message": "slow"}}, {"response": {"error": "slow"}})
     ]
     (tmp_path / "a.json").write_text(json.dumps(records))
     turns = ab.read_conversations(tmp_path / "a.json").turns

@@ -49,40 +49,27 @@ def turns_of(*messages: tuple[str, str]) -> list[list[Any]]:
         talk.add(role, text)
     frame = to_frame("events", [json.dumps({"items": events_of(talk, "s")}).encode()])
     table = ab.turns(frame, texts=True)
-    return (
-        table[["prompt", "reply", "status"]]
-        .astype(object)
-        .where(table[["prompt", "reply"]].notna(), None)
-        .values.tolist()
-    )
+    return table[["prompt", "reply"]].astype(object).where(table[["prompt", "reply"]].notna(), None).values.tolist()
 
 
 def test_a_question_without_a_reply_shifts_nothing() -> None:
-    assert [row[:2] for row in turns_of(("user", "a"), ("user", "b"), ("assistant", "B"), ("user", "c"), ("assistant", "C"))] == [
-        ["a", None], ["b", "B"], ["c", "C"],
-    ]  # fmt: skip
+    said = (("user", "a"), ("user", "b"), ("assistant", "B"), ("user", "c"), ("assistant", "C"))
+    assert turns_of(*said) == [["a", None], ["b", "B"], ["c", "C"]]
 
 
 def test_the_last_message_before_the_next_question_is_the_reply() -> None:
-    assert [
-        row[:2] for row in turns_of(("user", "a"), ("assistant", "thinking"), ("system", "now"), ("assistant", "A"))
-    ] == [["a", "A"]]
+    assert turns_of(("user", "a"), ("assistant", "thinking"), ("system", "now"), ("assistant", "A")) == [["a", "A"]]
 
 
 def test_an_agent_may_speak_first() -> None:
-    assert [row[:2] for row in turns_of(("system", "s"), ("assistant", "Hello"), ("user", "a"), ("assistant", "A"))] == [
-        [None, "Hello"], ["a", "A"],
-    ]  # fmt: skip
+    said = (("system", "s"), ("assistant", "Hello"), ("user", "a"), ("assistant", "A"))
+    assert turns_of(*said) == [[None, "Hello"], ["a", "A"]]
 
 
 def test_calls_of_the_same_id_stay_apart() -> None:
     talk = Conversation()
     talk.add("user", "a")
-    talk.items += [
-        ToolCall("sql", {"q": 1}, result="1"),
-        ToolCall("sql", {"q": 2}),
-        ToolCall("sql", {"q": 3}, error="no"),
-    ]
+    talk.items += [ToolCall("sql", 1, result="1"), ToolCall("sql", 2), ToolCall("sql", 3, error="no")]
     frame = to_frame("events", [json.dumps({"items": events_of(talk, "s")}).encode()])
     assert ab.steps(frame)["status"].to_list() == ["done", "open", "failed"]
 
@@ -110,24 +97,12 @@ def test_ids_are_the_same_whenever_it_is_read(tmp_path: Path) -> None:
 
 @pytest.fixture
 def timed(tmp_path: Path) -> ab.History:
-    step = {
-        "source": "agent",
-        "message": "=1+1\n- yes",
-        "timestamp": "2026-03-01T10:00:02Z",
-        "metrics": {"prompt_tokens": 3},
-    }
+    step = {"source": "agent", "message": "=1+1\n- yes", "timestamp": "2026-03-01T10:00:02Z"}
+    step["metrics"] = {"prompt_tokens": 3}  # type: ignore[assignment]
     steps = [{"source": "user", "message": "-- who?", "timestamp": "2026-03-01T10:00:00Z"}, step]
     own = {"extra": {"agentbook": {"title": "Who", "workspace": "acme~desk", "initiator": "ada"}}}
-    records = [
-        {
-            "schema_version": "ATIF-v1.8",
-            "session_id": name,
-            "agent": {"name": "a", "version": "2"},
-            "steps": steps,
-            **own,
-        }
-        for name in ("s1", "s2")
-    ]
+    atif = {"schema_version": "ATIF-v1.8", "agent": {"name": "a", "version": "2"}, "steps": steps, **own}
+    records = [{**atif, "session_id": name} for name in ("s1", "s2")]
     return ab.read_conversations(write(tmp_path / "timed.jsonl", *records))
 
 
@@ -220,12 +195,8 @@ def test_tables_and_folders_are_read(timed: ab.History, tmp_path: Path) -> None:
 
 def test_what_a_folder_has_besides_conversations_is_listed(tmp_path: Path) -> None:
     (inner := tmp_path / "folder" / "inner").mkdir(parents=True)
-    for name, text in {
-        "notes.txt": "Dear all,",
-        "a.jsonl.gz": "\x1f\x8b",
-        ".hidden": "x",
-        "blank.json": "\n" * 999,
-    }.items():
+    texts = {"notes.txt": "Dear all,", "a.jsonl.gz": "\x1f\x8b", ".hidden": "x", "blank.json": "\n" * 999}
+    for name, text in texts.items():
         (inner / name).write_text(text, "latin-1")
     write(inner / "a.jsonl", TALK)
     write(inner.parent / "a.jsonl", TALK | {"id": "x"}, TALK | {"id": "x"}, TALK | {"id": "x"})

@@ -60,6 +60,14 @@ CALL = {
     "id": "c1", "trace_id": "t", "call_type": "acompletion", "startTime": 1793613600.0, "endTime": 1793613605.0,
     "response_cost": 0.5, "messages": [ASKED], "response": COMPLETION,
 }  # fmt: skip
+SDK = [{"object": "trace", "id": "t", "workflow_name": "Agent workflow", "group_id": "g", "metadata": None}, *(
+    {"object": "trace.span", "id": id_, "trace_id": "t", "parent_id": parent, "error": None, "span_data": about,
+     "started_at": "2026-11-02T10:00:00Z", "ended_at": "2026-11-02T10:00:05Z"}
+    for id_, parent, about in (
+        ("a", None, {"type": "agent", "name": "desk", "handoffs": [], "tools": ["ls"]}),
+        ("b", "a", {"type": "generation", "input": [ASKED], "output": [SAID], "model": "small",
+                    "usage": {"input_tokens": 20, "output_tokens": 5}}),
+    ))]  # fmt: skip
 SPAN = {
     "name": "desk", "span_kind": "LLM", "parent_id": None, "start_time": "2026-11-02T10:00:00+00:00",
     "end_time": "2026-11-02T10:00:05+00:00", "status_code": "OK", "status_message": "",
@@ -255,6 +263,9 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ({"runs": [RUN], "cursors": {}}, WHOLE),
         ([{**RUN, "id": "r0", "run_type": "chain", "child_runs": [{**RUN, "trace_id": "r0", "parent_run_id": "r0"}],
            "trace_id": "r0"}], WHOLE),
+    ],
+    "OpenAI's Agents SDK": [
+        (SDK, WHOLE), ({"data": SDK}, WHOLE), ([SDK[2], SDK[1]], WHOLE)
     ],
     "Phoenix's spans": [
         ({"data": [{**SPAN, "context": CONTEXT, "attributes": FLAT}], "next_cursor": None}, WHOLE),

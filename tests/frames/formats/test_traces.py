@@ -121,6 +121,12 @@ def test_another_agent_is_a_step_and_its_tokens_count() -> None:
     assert talks(document) == [[(U, "a"), (A, "1"), "helper", (A, None)]]
 
 
+def test_a_span_that_names_a_tool_alone_is_its_run() -> None:
+    run = {"gen_ai.tool.name": "sql", "tool_arguments": "{}", "tool_response": "x"}
+    document = spans({"values": chat([(U, "a")], "1")}, {"values": run, "parentSpanId": "s0"})
+    assert talks(document) == [[(U, "a"), (A, "1"), "sql"]]
+
+
 def test_what_an_application_said_counts_and_not_its_prompts() -> None:
     root = {"openinference.span.kind": "CHAIN", "input.value": '{"question": "Why?"}', "output.value": "So."}
     prompt = "Use the context … Question: Why?"
@@ -159,13 +165,8 @@ def row(kind: str, number: int, **fields: Any) -> dict[str, Any]:
     if kind == "langfuse":
         return {"type": "AGENT", "input": asked, "output": f"a{number}", **whole}
     about = {"metadata": {name: names[name] for name in ("session_id", "user_id")}}
-    return {
-        **whole,
-        "run_type": "chain",
-        "inputs": {"messages": asked},
-        "outputs": {"output": f"a{number}"},
-        "extra": about,
-    }
+    said = {"inputs": {"messages": asked}, "outputs": {"output": f"a{number}"}}
+    return {**whole, "run_type": "chain", **said, "extra": about}
 
 
 @pytest.mark.parametrize("kind", ["langfuse", "langsmith"])
@@ -189,7 +190,6 @@ def test_each_question_of_a_session_has_its_own_author(tmp_path: Path) -> None:
     assert history.sessions["initiator_id"].to_list() == ["ada"]
 
 
-U, A = "user", "assistant"
 SPOKEN = [(U, "a"), (A, "1"), (U, "b"), (A, "2"), (U, "c"), (A, "3")]
 
 
@@ -256,17 +256,8 @@ def test_times_are_read_in_every_unit(began: datetime, length: int, unit: str, a
     assert [row["field"] for row in problems.rows] == ["end"][: read[0] != read[1]]
 
 
-ODD = [
-    "1999-01-01T00:00:00Z",
-    "2099-01-01",
-    "9999-12-31T23:59:59Z",
-    "02/11/2026 10:00",
-    86_400,
-    -5,
-    10**30,
-    True,
-    "20261102",
-]
+ODD: list[Any] = ["1999-01-01T00:00:00Z", "2099-01-01", "9999-12-31T23:59:59Z", "02/11/2026 10:00", "20261102"]
+ODD += [86_400, -5, 10**30, True]
 
 
 @pytest.mark.parametrize("field", ["start_time", "end_time"])
@@ -413,9 +404,9 @@ SHAPES: dict[str, Any] = {
     "one attribute": [
         spans({"values": {"gen_ai.system": "openai", "gen_ai.prompt": PARTS, "gen_ai.completion": TEXT}})
     ],
-    "events of text": [
+    "events of text and parts": [
         spans({"values": {"gen_ai.operation.name": "chat"}, "events": [
-            {"name": "gen_ai.user.message", "attributes": otlp.attributes_of({"content": "Hi"})},
+            {"name": "gen_ai.user.message", "attributes": otlp.attributes_of({"content": '[{"text": "Hi"}]'})},
             {"name": "gen_ai.choice", "attributes": otlp.attributes_of({"message": "Hello."})},
         ]})
     ],

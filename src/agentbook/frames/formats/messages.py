@@ -30,16 +30,8 @@ _AROUND = {
 }
 _CALLS = ("tool_use", "tool_call", "function_call")
 _RESULTS = ("tool_result", "tool_call_response", "tool_return", "retry_prompt")
-_SILENT = (
-    "reasoning",
-    "thinking",
-    "redacted_thinking",
-    "mcp_list_tools",
-    "compaction",
-    "ghost_snapshot",
-    "other",
-    "step_start",
-)
+_SILENT: tuple[str, ...] = ("reasoning", "thinking", "redacted_thinking", "mcp_list_tools", "ghost_snapshot", "other")
+_SILENT += ("compaction", "compaction_summary", "step_start")
 # Tools that the model's provider runs: the results are in the calls.
 _HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 _CALL_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id", "id")

@@ -82,6 +82,7 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None, progress:
                             or OpenInference; also the events in logs
         Langfuse            observations and traces, with their sessions
         LangSmith           runs, with their threads
+        OpenAI Agents SDK   traces and spans, as its exporters get them
         Phoenix             spans of its API, DataFrames and Parquet files
         Claude Code, Codex  the sessions on the disk: ``~/.claude/projects`` and
                             ``~/.codex/sessions``, with their subagents

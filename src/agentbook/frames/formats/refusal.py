@@ -124,7 +124,7 @@ def _lists(value: Any, depth: int = 2) -> Iterator[tuple[str, list[dict[str, Any
 def _part(each: dict[str, Any], names: tuple[str, ...]) -> tuple[str, str, Any] | None:
     """A part of a message: its code, which field it needs, and its text or parts."""
     for key in ("", "message", "info"):
-        holder = each.get(key) if key else each
+        holder: Any = each.get(key) if key else each
         for name in names if isinstance(holder, dict) else ():
             code, value = f"each[{key!r}][{name!r}]" if key else f"each[{name!r}]", holder.get(name)
             while isinstance(value, dict) and (within := next((each for each in _WITHIN if each in value), None)):

@@ -34,6 +34,7 @@ FORMATS = (
     Format("Phoenix spans", otlp.is_phoenix, otlp.read_phoenix, keeps=Traces),
     Format("Langfuse", rows.is_langfuse, rows.read_observations, keeps=Traces),
     Format("LangSmith runs", rows.is_run, rows.read_runs, keeps=Traces),
+    Format("OpenAI Agents SDK", rows.is_sdk, rows.read_sdk, keeps=Traces),
     Format("Claude Code", coding.is_claude, coding.read_claude, keeps=Sessions),
     Format("Codex", coding.is_codex, coding.read_codex, keeps=Sessions, continues=coding.is_item),
     Format("OpenAI chat", chat.is_openai, chat.read),

@@ -1,10 +1,11 @@
-"""Langfuse's observations and traces and LangSmith's runs: a span in each row.
+"""Rows of Langfuse, LangSmith and OpenAI's Agents SDK: a span in each.
 
 Langfuse: the files ``observations_v2/`` and ``traces/`` of its export to blob storage,
 and observations and traces of its API and tables, whose names are in camel case. A
 trace is a span around those of its observations that have no parent. ``scores/`` are
 not read. LangSmith: a thread is the metadata ``session_id``,
 ``thread_id`` or ``conversation_id`` of a run; the field ``session_id`` is its project.
+The Agents SDK gives its exporters a trace, whose group is a session, and its spans.
 
 https://langfuse.com/docs/api-and-data-platform/features/blob-storage-export-fields,
 https://docs.langchain.com/langsmith/run-data-format and /data-export
@@ -39,6 +40,12 @@ def _is_trace(record: Mapping[str, Any]) -> bool:
 def is_run(record: Mapping[str, Any]) -> bool:
     """Whether it is a run of LangSmith."""
     return isinstance(kind := record.get("run_type"), str) and kind in KINDS and record.get("id") is not None
+
+
+def is_sdk(record: Mapping[str, Any]) -> bool:
+    """Whether it is a trace of the Agents SDK, or a span of one."""
+    kind, about = record.get("object"), record.get("span_data")
+    return (kind == "trace" and "workflow_name" in record) or (kind == "trace.span" and isinstance(about, dict))
 
 
 def _read(
@@ -100,4 +107,20 @@ def _run(run: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-read_observations, read_runs = partial(_read, _observation), partial(_read, _run)
+def _sdk(record: Mapping[str, Any]) -> dict[str, Any]:
+    if record["object"] == "trace":
+        return {"id": root_of(str(record["id"])), "trace_id": record["id"], "thread_id": record.get("group_id")}
+    about, times = record["span_data"], {"start_time": record.get("started_at"), "end_time": record.get("ended_at")}
+    ids = {"id": record["id"], "trace_id": record["trace_id"], "parent_run_id": record.get("parent_id")}
+    agent = about.get("name") if about.get("type") == "agent" else None
+    return {
+        **about,
+        **mapping(about.get("usage")),
+        **ids,
+        **times,
+        "agent": agent,
+        "error": mapping(record.get("error")).get("message"),
+    }
+
+
+read_observations, read_runs, read_sdk = (partial(_read, fields) for fields in (_observation, _run, _sdk))

@@ -32,10 +32,12 @@ from .model import Conversation, Item, Message, Problems, Result, ToolCall, amou
 # part of the conversation, with all below it, such as a judge; anything else.
 MODEL, TOOL, AGENT, CHAIN, HIDDEN, OTHER = "model", "tool", "agent", "chain", "hidden", "other"
 KINDS = {
-    **dict.fromkeys(("chat", "text_completion", "generate_content", "completion", "llm", "generation"), MODEL),
+    **dict.fromkeys(
+        ("chat", "text_completion", "generate_content", "completion", "llm", "generation", "response"), MODEL
+    ),
     **dict.fromkeys(("ai.generatetext.dogenerate", "ai.streamtext.dostream"), MODEL),
     **dict.fromkeys(("ai.generateobject.dogenerate", "ai.streamobject.dostream"), MODEL),
-    **dict.fromkeys(("execute_tool", "retrieval", "tool", "retriever", "ai.toolcall"), TOOL),
+    **dict.fromkeys(("execute_tool", "retrieval", "tool", "function", "retriever", "ai.toolcall"), TOOL),
     **dict.fromkeys(("invoke_agent", "agent"), AGENT),
     **dict.fromkeys(("invoke_workflow", "chain", "workflow", "task", "span"), CHAIN),
     **dict.fromkeys(("ai.generatetext", "ai.streamtext", "ai.generateobject", "ai.streamobject"), CHAIN),
@@ -382,7 +384,8 @@ class _Talk:
         """Read the spans of one part, in the order of time."""
         items = self.conversation.items
         ids = {span.id for span, _ in part}
-        begin, root = len(items), next((span for span, _ in part if span.parent not in ids), part[0][0])
+        begin, outer = len(items), (span for span, _ in part if span.parent not in ids and span.began is not None)
+        root = next(outer, part[0][0])
         has_models = any(span.kind == MODEL and above.step is None for span, above in part)
         top = next((span for span, above in part if above.top is None and above.below(span).top is span), None)
         top_in, top_out = ([], []) if top is None else (top.input, top.output)

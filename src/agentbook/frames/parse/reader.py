@@ -349,13 +349,7 @@ def _decode_together(raws: Sequence[Any], type_: Any) -> list[Any] | None:
         return None
 
 
-def _decode(
-    values: _Values,
-    path: Path,
-    raws: Sequence[Any],
-    type_: Any,
-    problem: str | None = "",
-) -> list[Any]:
+def _decode(values: _Values, path: Path, raws: Sequence[Any], type_: Any, problem: str | None = "") -> list[Any]:
     """Raw values of one type; one that does not fit is kept in ``extra``, and null.
 
     `problem` says what is wrong with it; by default what msgspec says, None is none.

@@ -23,12 +23,7 @@ import pyarrow as pa
 # `future.infer_string` is off: a null then becomes the text "nan".
 STR = pd.StringDtype(na_value=np.nan)
 DTYPES: dict[str, str] = {
-    "id": "str",
-    "text": "str",
-    "json": "str",
-    "label": "str",
-    "host": "str",
-    "masked": "str",
+    **dict.fromkeys(("id", "text", "json", "label", "host", "masked"), "str"),
     "enum": "category",
     "time": "datetime64[us, UTC]",
     "bool": "boolean",
@@ -116,9 +111,8 @@ _UNDOCUMENTED_OWNER = (
     _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
     _enum("owner_type", "user or organization", wire="owner.type", documented=False),
 )
-_EXTRA = Column(
-    "extra", "json", None, "opaque and unknown fields, and values that could not be read, as one JSON object"
-)
+_UNREAD = "opaque and unknown fields, and values that could not be read, as one JSON object"
+_EXTRA = Column("extra", "json", None, _UNREAD)
 _ID = _id("id", "its id")
 
 
@@ -186,11 +180,7 @@ SCHEMAS: dict[str, Schema] = {
             _time("published_at", "when it was published; null until then", documented=False),
             *_UNDOCUMENTED_TIMES,
         ),
-        _schema(
-            "models",
-            _text("id", "its name"),
-            _bool("is_default", "versions that name no model run on it"),
-        ),
+        _schema("models", _text("id", "its name"), _bool("is_default", "versions that name no model run on it")),
         _schema(
             "skills",
             _ID,
