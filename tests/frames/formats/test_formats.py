@@ -109,13 +109,6 @@ def test_a_result_that_is_an_error_is_one_and_a_refusal_is_a_reply() -> None:
         assert history.turns["reply"].to_list() == ["I cannot."]
 
 
-def test_a_log_says_tokens_and_model() -> None:
-    turns = ab.read_conversations(EXAMPLES / "openai/log.json").turns
-    assert turns["tokens"].to_list()[:1] == [20]
-    assert turns["tokens"].isna().to_list() == [False, True]
-    assert set(turns["model"]) == {"gpt-4o-2024-08-06"}
-
-
 # -- replies beside the messages, and other shapes ----------------------------------
 
 ASKED: dict[str, Any] = {"role": "user", "content": "Six times seven?"}

@@ -384,10 +384,6 @@ SHAPES: dict[str, Any] = {
     "a generation with choices": [
         {**LF, "id": "a", "type": "GENERATION", "input": {"messages": [TOLD]}, "output": CHOICES}
     ],
-    "an evaluator": [
-        {**LF, "id": "a", "type": "AGENT", "name": "desk", "input": "Hi", "output": "Hello."},
-        {**LF, "id": "b", "type": "EVALUATOR", "parentObservationId": "a", "input": "judge", "output": "good"},
-    ],
     # LangSmith: LangGraph, wrap_openai, traceable, a prompt of text.
     "a graph": [
         {**LS, "run_type": "chain", "inputs": {"messages": [HUMAN]}, "outputs": {"messages": [HUMAN, AI]}}
