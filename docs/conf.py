@@ -11,8 +11,6 @@ import json
 import sys
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
 import agentbook
 from agentbook.service.demo.manual import ORDER, order
 
@@ -32,6 +30,7 @@ extensions = [
     "sphinx_design",
     # In the folder _extensions
     "llms_txt",
+    "manual_pages",
     "name_links",
     "notebook_pages",
     "public_names",
@@ -75,10 +74,10 @@ numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"  # words such as "of"; the names that link are those of the aliases
 nitpicky = True
 
-# Pages that had another name, or are parts of others: links to them lead somewhere.
-MOVED = {
+# Pages that had another name: links to them still lead somewhere.
+agentbook_moved = {
     "06-analyses": "analyses",
-    "18-binder-and-tutorials": "binder-and-tutorials",
+    "18-binder-and-tutorials": "binder",
     "09-chat-panel": "chat-panel",
     "02-connecting": "connecting",
     "08-credentials": "credentials",
@@ -96,22 +95,6 @@ MOVED = {
     "07-store-and-dask": "store-and-dask",
     "04-streaming": "streaming",
     "19-troubleshooting": "troubleshooting",
-    "15-workspaces-and-agents": "workspaces-and-agents",
+    "15-workspaces-and-agents": "workspaces",
     "25-your-own-agent": "your-own-agent",
 }
-_REDIRECT = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Moved</title>
-<script>location.replace("{new}.html" + location.hash)</script>
-<noscript><meta http-equiv="refresh" content="0; url={new}.html"></noscript>
-<p>This page is now <a href="{new}.html">{new}</a>.</p></html>
-"""
-
-
-def redirect(app: Sphinx, error: Exception | None) -> None:
-    """Write a page under each old name that leads to the new one."""
-    for old, new in MOVED.items() if app.builder.format == "html" else ():
-        Path(app.outdir, f"{old}.html").write_text(_REDIRECT.format(new=new), "utf-8")
-
-
-def setup(app: Sphinx) -> None:
-    app.connect("build-finished", redirect)

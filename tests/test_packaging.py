@@ -144,7 +144,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> N
     included = {"agentbook/constraints.txt"} | {
         f"agentbook/{name}"
         for name in tracked()
-        if re.match(r"docs/([^/]*\.md|manual\.rst)$|notebooks/.*\.ipynb$", name)
+        if re.match(r"docs/([^/]*\.md|images/.*\.svg|manual\.rst)$|notebooks/.*\.ipynb$", name)
     }
     assert names == source | included
 

@@ -70,7 +70,7 @@ def test_a_prompts_checks_are_tests(tmp_path: Path) -> None:
 
 def test_each_test_gets_a_platform_as_new(tmp_path: Path) -> None:
     """The tests that the manual shows, and two more."""
-    page = (Path(__file__).parents[1] / "docs" / "evaluation-files.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "pytest.md").read_text("utf-8")
     section = page.partition("## A platform for tests")[2]
     [shown, outside, _conftest] = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:3]
     assert "4 passed" in run(tmp_path, PLATFORM + shown)

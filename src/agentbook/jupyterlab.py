@@ -191,8 +191,8 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     for name, path in _files(notebooks) if notebooks else ():
         content = path.read_bytes()
         yield name, content.replace(b"](../docs/", b"](docs/").replace(b"](../../docs/", b"](../docs/")
-    for path in sorted(pages.glob(_PAGES)) if pages else ():
-        yield f"docs/{path.name}", path.read_bytes().replace(b"](../notebooks/", b"](../")
+    for path in sorted([*pages.glob(_PAGES), *pages.glob("images/*.svg")]) if pages else ():
+        yield f"docs/{path.relative_to(pages).as_posix()}", path.read_bytes().replace(b"](../notebooks/", b"](../")
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:

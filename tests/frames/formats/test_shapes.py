@@ -287,7 +287,7 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
     "Claude Code": [(CLAUDE, WHOLE)],
     "Codex": [(CODEX, WHOLE)],
 }  # fmt: skip
-MANUAL = Path(__file__).parents[3] / "docs/dataframes.md"
+MANUAL = Path(__file__).parents[3] / "docs/conversations-from-elsewhere.md"
 
 
 def write(path: Path, document: Any) -> Any:

@@ -27,7 +27,8 @@ from service.world import basic
 from support.certificate import make_certificate
 from support.processes import PlatformOfProcesses
 
-PAGE = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text("utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = "\n".join((DOCS / f"{name}.md").read_text("utf-8") for name in ("deployment", "proxy", "operation"))
 
 
 def block(language: str, number: int = 0) -> str:

@@ -250,10 +250,10 @@ def read_page(markdown: str) -> list[Section]:
     lines: list[str] = []
 
     def close_block() -> None:
-        if lines:
+        if lines and not lines[0].startswith("!["):  # a picture, which a chat cannot show
             block = "\n".join(lines)
             blocks.append(block if _FENCE.match(block) else _RELATIVE_LINK.sub(r"\1", block))
-            lines.clear()
+        lines.clear()
 
     def close_section() -> None:
         close_block()
@@ -298,18 +298,18 @@ def manual() -> Manual:
 @cache
 def _manual() -> Manual:
     pages = [folder() / f"{name}.md" for name in order((folder() / ORDER).read_text("utf-8"))]
-    return Manual(section for page in pages for section in read_page(page.read_text("utf-8")))
+    return Manual(section for page in pages if page.is_file() for section in read_page(page.read_text("utf-8")))
 
 
 def order(contents: str) -> list[str]:
-    r"""The names of the manual's pages, in the order of its table of contents.
+    """The names of the pages that a table of contents lists, in its order.
 
     Examples
     --------
-    >>> order(".. toctree::\n   :hidden:\n\n   glossary\n   your-own-agent\n")
-    ['glossary', 'your-own-agent']
+    >>> order(":doc:`glossary`")
+    ['glossary']
     """
-    return re.findall(r"^   ([a-z-]+)$", contents, re.MULTILINE)
+    return re.findall(r"^:doc:`([a-z-]+)`$", contents, re.MULTILINE)
 
 
 def folder() -> Path:

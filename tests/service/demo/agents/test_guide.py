@@ -172,7 +172,7 @@ def test_a_language_model_answers_from_the_sections_and_they_are_cited() -> None
             yield Reply(f"Call `ab.export`.{'' if 'Export a frame' in (turn.system_prompt or '') else ' ?'}")
 
     answer = reply(Guide(model=Model()), "export to excel")
-    assert answer.startswith("Call `ab.export`.\n\n*Sources: DataFrames › Export a frame; ")
+    assert answer.startswith("Call `ab.export`.\n\n*Sources: Export and reports › Export a frame; ")
     assert "found nothing" in reply(Guide(model=Model()), "Best pizza in Rome")
 
 

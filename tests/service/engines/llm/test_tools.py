@@ -68,11 +68,11 @@ def test_arguments_have_a_limit_which_unlimited_power_mode_raises() -> None:
 def test_search_docs_names_its_sources() -> None:
     sections = json.loads(call("search_docs", {"query": "How do I create an agent?"}))["found"]
     assert 0 < len(sections) <= 3
-    assert sections[0]["source"] == "Workspaces and agents › Create an agent"
+    assert sections[0]["source"] == "Agents › Create an agent"
     assert "client.agents.create" in sections[0]["text"]
     nothing = json.loads(call("search_docs", {"query": "zebra crossings of Portugal"}))
     assert nothing["found"] == []
-    assert "Workspaces and agents" in nothing["note"]
+    assert "Workspaces" in nothing["note"]
 
 
 def test_now() -> None:

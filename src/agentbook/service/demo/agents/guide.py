@@ -174,7 +174,7 @@ def _nearest(hits: Sequence[Hit], pages: Manual) -> str:
     if not hits:
         return (
             "I found nothing in the manual that answers this, and I do not make things up. "
-            f"Its pages: {', '.join(f'*{page}*' for page in pages.pages)}."
+            f"Some of its pages: {', '.join(f'*{page}*' for page in pages.pages[::4])}."
         )
     nearest = "\n".join(f"- **{hit.section.source}**: {_first_sentence(hit.section)}" for hit in hits[:_NEAREST])
     title = hits[0].section.title
