@@ -119,12 +119,7 @@ def _functions(ctx: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @click.option("--reload", is_flag=True, help="Load the modules of --agent again when their files have changed.")
 @click.option("--bare", is_flag=True, help="Start without demo data.")
-@click.option(
-    "--speed",
-    type=click.FloatRange(0),
-    default=1.0,
-    help="Speed of the demo agents; 0 for no pauses.",
-)
+@click.option("--speed", type=click.FloatRange(0), default=1.0, help="Speed of the demo agents; 0 for no pauses.")
 @click.option(
     "--requests-per-minute",
     type=click.IntRange(0),

@@ -45,19 +45,9 @@ INTERRUPTED = 130
     help="CSV, YAML or JSON file with the price of a million tokens for each model. Default: $AGENTBOOK_PRICES.",
 )
 @click.option(
-    "--concurrency",
-    type=click.IntRange(1, 64),
-    default=4,
-    metavar="N",
-    help="Questions asked at the same time.",
+    "--concurrency", type=click.IntRange(1, 64), default=4, metavar="N", help="Questions asked at the same time."
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0.1),
-    default=300.0,
-    help="Seconds to wait for a reply.",
-)
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0.1), default=300.0, help="Seconds to wait for a reply.")
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 def evaluate(file: Path, out: Path | None, fail_under: float | None, no_progress: bool, **options: Any) -> None:
     """Run a lab file and write its reports.

@@ -69,10 +69,7 @@ class _Queries(click.Group):
             raise click.UsageError(f"There is no analysis {name!r}; the analyses are {', '.join(analyses())}.")
         options = [_option(function, parameter) for parameter in options_of(function)]
         return _command(
-            name,
-            functools.partial(_analyse, function),
-            [*options, *_LOAD],
-            first_sentence(inspect.getdoc(function)),
+            name, functools.partial(_analyse, function), [*options, *_LOAD], first_sentence(inspect.getdoc(function))
         )
 
 
