@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentbook._text import one_line
-from agentbook.doctor.finding import Finding
+from agentbook.doctor import Finding
 from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.evaluate import Results, Row, html_report, junit_xml

@@ -1,24 +1,27 @@
 """Bulk synthetic history: any number of sessions and events, for load tests.
 
 Batches are written as they are made, so a million events are never all in memory. Texts
-are drawn from a few hundred that were encoded once, because what matters here is volume
-and the shape of the columns.
+are drawn from a few hundred, because what matters here is volume and the shape of the
+columns.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table, func, select
 
 from ..engines.meter import RUN_FAILURES, failure
-from ..store import tables
+from ..store import event_json, tables
 from .month import EventRow, office_moment
-from .rows import DAY_MS, SeededIds, as_json, insert, insert_tuples, midnight, to_milliseconds
+from .rows import DAY_MS, SeededIds, insert, insert_tuples, midnight, to_milliseconds
 from .texts import fill, thread_values, threads
+
+Author = Mapping[str, str]
+Content = Mapping[str, Any]
 
 _BATCH = 20_000
 _TEXTS, _DAYS = 240, 35
@@ -70,10 +73,10 @@ def fixtures(
     account_id, agents, workspaces = _places(connection, seeded, now_ms - 60 * DAY_MS, account)
     texts = _Texts(rng)
     starts = sorted(office_moment(seeded, midnight(now_ms, rng.randint(1, _DAYS))) for _ in range(sessions))
-    person = as_json({"type": "user", "id": account_id, "name": account})
-    authors = {id_: as_json({"type": "agent", "id": id_, "name": name}) for name, id_ in agents.items()}
+    person = {"type": "user", "id": account_id, "name": account}
+    authors = {id_: {"type": "agent", "id": id_, "name": name} for name, id_ in agents.items()}
     session_rows: list[dict[str, Any]] = []
-    event_rows: list[tuple[Any, ...]] = []
+    event_rows: list[EventRow] = []
     for start, count in zip(starts, _event_counts(rng, sessions, events), strict=True):
         agent_id = rng.choice(list(authors))
         id_ = seeded.id(start)
@@ -88,7 +91,7 @@ def fixtures(
                 "initiator_type": "user",
                 "name": rng.choice(texts.names),
                 "created_at": seeded.instant(start),
-                "updated_at": event_rows[-1][5] if count else seeded.instant(start),
+                "updated_at": event_rows[-1].created_at if count else seeded.instant(start),
             }
         )
         if len(event_rows) >= _BATCH or len(session_rows) >= _BATCH:
@@ -97,7 +100,7 @@ def fixtures(
     return _WORKSPACES
 
 
-def _flush(connection: Connection, session_rows: list[dict[str, Any]], event_rows: list[tuple[Any, ...]]) -> None:
+def _flush(connection: Connection, session_rows: list[dict[str, Any]], event_rows: list[EventRow]) -> None:
     insert_tuples(connection, tables.events, EventRow._fields, event_rows)
     insert(connection, tables.sessions, session_rows)
     event_rows.clear()
@@ -142,24 +145,22 @@ def _places(
 
 
 class _Texts:
-    """Names of sessions, and contents of events as JSON text."""
+    """Names of sessions, and contents of events."""
 
     def __init__(self, rng: random.Random) -> None:
         pool = [thread for workspace in ("support", "data", "release", "sales") for thread in threads(workspace)]
-        self.questions: list[str] = []
-        self.answers: list[str] = []
+        self.questions: list[Content] = []
+        self.answers: list[Content] = []
         self.names: list[str] = []
         for _ in range(_TEXTS):
             thread = rng.choice(pool)
             values = thread_values(thread, rng)
             exchange = rng.choice(thread.exchanges)
-            self.questions.append(as_json({"text": fill(exchange.ask, values, rng)}))
-            self.answers.append(as_json({"text": fill(exchange.reply, values, rng)}))
+            self.questions.append({"text": fill(exchange.ask, values, rng)})
+            self.answers.append({"text": fill(exchange.reply, values, rng)})
             self.names.append(fill(thread.name, values, rng))
         failures = [failure(kind, _WORKSPACES[0]) for kind in RUN_FAILURES]
-        self.failures = [
-            as_json({"status": each.status, "error": each.error, "message": each.message}) for each in failures
-        ]
+        self.failures = [{"status": each.status, "error": each.error, "message": each.message} for each in failures]
 
 
 def _event_counts(rng: random.Random, sessions: int, events: int) -> list[int]:
@@ -178,23 +179,19 @@ def _event_counts(rng: random.Random, sessions: int, events: int) -> list[int]:
 
 
 def _events(
-    seeded: SeededIds, session_id: str, at: int, count: int, texts: _Texts, person: str, agent: str, now_ms: int
-) -> Iterator[tuple[Any, ...]]:
-    """Exactly `count` events of one session, as plain tuples like `EventRow`.
+    seeded: SeededIds, session_id: str, at: int, count: int, texts: _Texts, person: Author, agent: Author, now_ms: int
+) -> Iterator[EventRow]:
+    """Exactly `count` events of one session.
 
-    If the last turn does not fit, it is left unanswered. The JSON text is formatted by
-    hand, because there are millions; it equals what `store.event_json` writes.
+    If the last turn does not fit, it is left unanswered.
     """
     # `random() * n` costs a fifth of `randint`.
-    rng, new_id, instant, chance = seeded.rng, seeded.id, seeded.instant, seeded.rng.random
+    rng, new_id, chance = seeded.rng, seeded.id, seeded.rng.random
 
-    def row(kind: str, content: str, task: str, author_type: str, author: str) -> tuple[Any, ...]:
-        id_, created = new_id(at), instant(at)
-        text = (
-            f'{{"id":"{id_}","type":"{kind}","content":{content},"task_id":"{task}","author":{author},'
-            f'"created_at":"{created}","updated_at":"{created}"}}'
-        )
-        return session_id, id_, kind, task, author_type, created, len(text.encode()), text
+    def row(kind: str, content: Content, task: str, author: Author) -> EventRow:
+        id_, created = new_id(at), seeded.instant(at)
+        text = event_json.event(id=id_, type=kind, content=content, task_id=task, author=author, created_at=created)
+        return EventRow(session_id, id_, kind, task, author["type"], created, len(text.encode()), text)
 
     # A long session has shorter pauses, so that it ends before now.
     max_pause_ms = max(2, (now_ms - at) // (count + 1))
@@ -203,21 +200,21 @@ def _events(
     while event_count < count:
         at += 1 + int(chance() * pause_ms)
         task = new_id(at - 1)
-        yield row("message", _pick(texts.questions, chance()), task, "user", person)
+        yield row("message", _pick(texts.questions, chance()), task, person)
         subtasks = rng.choices(_SUBTASKS, _SUBTASK_WEIGHTS)[0]
         for _ in range(min(subtasks, count - event_count - 1)):
             begin = at  # a task's id says when it began
             at += 1 + int(chance() * step_ms)
-            yield row("runtime_done", "{}", new_id(begin), "agent", agent)
+            yield row("runtime_done", {}, new_id(begin), agent)
         event_count += 2 + subtasks
         if event_count > count:
             return
         at += 1 + int(chance() * step_ms)
         if chance() < _FAILURE_RATE:
-            yield row("runtime_error", _pick(texts.failures, chance()), task, "agent", agent)
+            yield row("runtime_error", _pick(texts.failures, chance()), task, agent)
         else:
-            yield row("runtime_done", _pick(texts.answers, chance()), task, "agent", agent)
+            yield row("runtime_done", _pick(texts.answers, chance()), task, agent)
 
 
-def _pick(texts: list[str], chance: float) -> str:
+def _pick(texts: Sequence[Content], chance: float) -> Content:
     return texts[int(chance * len(texts))]

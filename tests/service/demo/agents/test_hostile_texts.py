@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentbook.service.demo.agents import AGENTS, bounds, scribe
-from agentbook.service.demo.agents.streaming import split_words
+from agentbook.service.demo.agents import AGENTS, scribe, streaming
 from agentbook.service.demo.texts import versions
 from agentbook.service.engines.base import Message, Reply
 from service.engines.engine_runs import request
@@ -72,13 +71,13 @@ def test_what_a_prompt_lists_is_bounded() -> None:
 
 @pytest.mark.parametrize("text", [TEXTS["words"], TEXTS["one word"], TEXTS["blanks"], "a\n" * 20_000 + "é"])
 def test_a_long_reply_is_split_into_as_many_pieces_as_a_short_one(text: str) -> None:
-    pieces = split_words(text)
+    pieces = streaming.split_words(text)
     assert "".join(pieces) == text
     assert 1 <= len(pieces) <= 220
 
 
 def test_few_of_many_earlier_messages_are_read() -> None:
     turn = request("hello", history=[Message("user", f"{number} " + "x" * MIB) for number in range(60)])
-    history = bounds.readable(turn).history
+    history = streaming.readable(turn).history
     assert [message.text.split()[0] for message in history] == [str(number) for number in range(20, 60)]
-    assert max(len(message.text) for message in history) == bounds.MAX_MESSAGE
+    assert max(len(message.text) for message in history) == streaming.MAX_MESSAGE

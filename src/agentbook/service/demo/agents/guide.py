@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from ...engines.base import Draft, Engine, Message, Reply, Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import Hit, Manual, Section, keywords, manual, sure
 from ..names import defined
-from .bounds import readable
-from .streaming import pause, stream_reply
+from .streaming import pause, readable, stream_reply
 
 _MAX_CHARACTERS = 1500  # quoted from a section; a code block is never cut
 _MAX_ROWS = 8  # of a table

@@ -19,9 +19,8 @@ from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import keywords
 from ..rows import read_yaml
 from ..texts import CHOICE, MONTHS, Exchange, Thread, fill, follow_ups, run_of, thread_values, threads, versions
-from .bounds import readable
 from .scribe import Scribe
-from .streaming import pause, stream_reply
+from .streaming import pause, readable, stream_reply
 
 NOTICE = "*(A recorded reply of the demo: no language model is configured.)*"
 # agent -> the workspaces whose conversations it has

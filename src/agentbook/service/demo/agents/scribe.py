@@ -21,10 +21,9 @@ from typing import Any
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import Hit, Manual, keywords, manual
-from .bounds import readable
 from .guide import question_of, search_result
 from .proposer import OF_A_PROPOSAL, REFUSAL, UNKNOWN, propose
-from .streaming import pause, stream_reply
+from .streaming import pause, readable, stream_reply
 
 NOTICE = "*No language model is configured: this reply is a part of the manual, in the form that the prompt asks for.*"
 QUESTION = "Does that answer your question?"

@@ -1,7 +1,9 @@
-"""How offline agents stream a reply: word by word as drafts, then the complete reply.
+"""What the agents without a model share: how much they read, and how they reply.
 
-The drafts, joined, are the reply, so a reader who follows the stream and a reader who
-polls end up with the same text.
+They read the first thousands of characters alone, and match rules in a thread: a
+message may have a million, and must not delay other turns. They reply word by word in
+drafts, and then as a whole. The drafts, joined, are the reply, so a reader who follows
+the stream and a reader who polls end up with the same text.
 """
 
 from __future__ import annotations
@@ -9,20 +11,32 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
-from ...engines.base import Draft, Reply, Step, ToolDone, ToolStarted, TurnRequest
+from ...engines.base import Draft, Message, Reply, Step, ToolDone, ToolStarted, TurnRequest
 
-_WORD = re.compile(r"\s*\S+\s*\Z|\s*\S+|\s+")
+MAX_MESSAGE = 20_000  # characters
+MAX_PROMPT = 50_000
+_MAX_HISTORY = 40  # messages
+
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.02, 0.05
 # A long reply is sent in larger pieces, so that a table does not take two minutes.
 _MAX_PIECES = 220
-# A text longer than this is not split word by word, which would hold up other turns.
-_MAX_SPLIT_CHARACTERS = 20_000
-_SPACE = re.compile(r"\s")
+_END_OF_WORD = re.compile(r"(?<=\S)(?=\s)")
 
 
-def split_words(text: str, max_pieces: int = _MAX_PIECES) -> list[str]:
-    """Split `text` between words into at most `max_pieces` pieces.
+def readable(turn: TurnRequest) -> TurnRequest:
+    """The turn, reduced to what such an agent reads."""
+    return replace(
+        turn,
+        message=turn.message[:MAX_MESSAGE],
+        system_prompt=turn.system_prompt[:MAX_PROMPT] if turn.system_prompt else turn.system_prompt,
+        history=[Message(message.role, message.text[:MAX_MESSAGE]) for message in turn.history[-_MAX_HISTORY:]],
+    )
+
+
+def split_words(text: str) -> list[str]:
+    """Split `text` between words into a limited number of pieces.
 
     The pieces, joined, are `text`.
 
@@ -31,21 +45,12 @@ def split_words(text: str, max_pieces: int = _MAX_PIECES) -> list[str]:
     >>> split_words("one two  three")
     ['one', ' two', '  three']
     """
-    if len(text) > _MAX_SPLIT_CHARACTERS:
-        return _split_evenly(text, max_pieces)
-    words = _WORD.findall(text)
-    size = max(1, -(-len(words) // max_pieces))
-    return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
-
-
-def _split_evenly(text: str, max_pieces: int) -> list[str]:
-    size = -(-len(text) // max_pieces)
+    size = max(1, -(-len(text) // _MAX_PIECES))
     pieces, start = [], 0
     while start < len(text):
-        space = _SPACE.search(text, start + size)
-        end = space.start() if space is not None else len(text)
-        pieces.append(text[start:end])
-        start = end
+        end = _END_OF_WORD.search(text, start + size)
+        pieces.append(text[start : end.start() if end else len(text)])
+        start += len(pieces[-1])
     return pieces
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from ...engines.base import Draft, Failure, Step, TurnRequest
 from ...engines.llm.tools import BadArguments, calculate
 from ...engines.meter import RUN_FAILURES, failure
-from .bounds import MAX_MESSAGE
-from .streaming import pause, run_subtask, stream_reply
+from .streaming import MAX_MESSAGE, pause, run_subtask, stream_reply
 
 _ARITHMETIC = re.compile(r"[\d(.-][\d\s()+\-*/%^.]*")
 _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?![\w.])")
