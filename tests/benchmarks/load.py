@@ -1,7 +1,6 @@
 """Measures how fast the events of a platform, and files, are loaded into a frame.
 
-    python tests/benchmarks/load.py [fast] [slow] [stores] [clusters] [files]
-        [--scale 1.0] [--rounds 3]
+    python tests/benchmarks/load.py [fast] [slow] [files] [--scale 1.0] [--rounds 3]
 
 The comparison, in the same run, is a loop of httpx with ``pandas.json_normalize``. The
 platform runs in its own process, with pages serialised beforehand and a delay before
@@ -9,10 +8,9 @@ each reply (`tests/benchmarks/wire.py`). The rounds are interleaved and the best
 counts, because other work on the machine disturbs it least.
 
 The peak memory of a load is that of a new process with the load, less that of one
-without. Each Dask cluster has worker processes of one thread, started beforehand; its
-partitions are counted on the workers. Files have the records of `recorded_files.py`,
-and are compared with the CPU time that msgspec takes to decode their lines. Prints a
-Markdown table; the exit code is 1 if a goal is missed.
+without. Files have the records of `recorded_files.py`, and are compared with the CPU
+time that msgspec takes to decode their lines. Prints a Markdown table; the exit code is
+1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +34,6 @@ from report import Report, least_times, timed
 from wire import Platform
 
 import agentbook as ab
-from agentbook.frames.store.store import Store
 
 
 def by_hand(base_url: str, sessions: list[str]) -> pd.DataFrame:
@@ -138,62 +134,6 @@ def time_slow_loads(platform: Platform) -> tuple[float, float]:
     return seconds, timed(lambda: by_hand(platform.base_url, platform.sessions))[0]
 
 
-def measure_stores(report: Report, scale: float, rounds: int) -> None:
-    """Load into the local store, bring it up to date, and query it."""
-    sessions = max(int(1000 * scale), 4)
-    rows = sessions * 1000
-    with Platform(sessions, 1000, 0, 60_000) as platform, tempfile.TemporaryDirectory() as path:
-        client = ab.Client(platform.base_url)
-        new_stores = [Store(Path(path) / str(n)) for n in range(rounds)]
-        sync_s = min(timed(lambda store=store: store.sync(client, platform.sessions))[0] for store in new_stores)  # type: ignore[misc]
-        store = new_stores[-1]
-        report.row(
-            f"{rows:,} events into the store", f"{sync_s:.2f} s", "rows/s", rows / sync_s, 200_000, at_least=True
-        )
-        resync_s = min(timed(lambda: store.sync(client))[0] for _ in range(rounds))
-        report.row(f"a sync with nothing new, {sessions:,} sessions", f"{resync_s:.2f} s", "s", resync_s, 1.0)
-        size = sum(file.stat().st_size for file in Path(store.path).rglob("*") if file.is_file()) / 1e6
-        report.row(f"{rows:,} events on disk", f"{size:.0f} MB", "MB", size, 65)
-        query = "SELECT session_id, date_trunc('hour', \"at\") AS hour, count(*) AS n FROM events GROUP BY ALL"
-        query_s = min(timed(lambda: store.query(query))[0] for _ in range(rounds))
-        report.row("events per hour and session from the store", f"{query_s:.2f} s", "s", query_s, 0.3)
-
-
-def measure_clusters(report: Report, scale: float, rounds: int) -> None:
-    """Load with Dask on one worker process and on two."""
-    from dask.distributed import Client, LocalCluster
-
-    sessions = max(int(1000 * scale), 4)
-    rows = sessions * 1000
-    with ExitStack() as stack:
-        platform = stack.enter_context(Platform(sessions, 1000, 20))
-        clusters: dict[int, Client] = {}
-
-        def start(workers: int) -> None:
-            path = stack.enter_context(tempfile.TemporaryDirectory())
-            cluster = LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, local_directory=path
-            )
-            clusters[workers] = stack.enter_context(Client(stack.enter_context(cluster), set_as_default=False))
-            clusters[workers].run(lambda: __import__("agentbook").dask)
-
-        start_s = {workers: timed(lambda workers=workers: start(workers))[0] for workers in (1, 2)}[2]  # type: ignore[misc]
-
-        def count(workers: int) -> Callable[[], None]:
-            def call() -> None:
-                events = ab.dask.load_events(ab.Client(platform.base_url), platform.sessions, partitions=8)
-                counts = events.map_partitions(len, enforce_metadata=False, meta=("rows", "int64"))
-                assert clusters[workers].compute(counts, sync=True).sum() == rows
-
-            return call
-
-        result = least_times({str(workers): count(workers) for workers in clusters}, rounds)
-    one_s, two_s = result["1"][0], result["2"][0]
-    label = f"{rows:,} events at 20 ms by Dask, two processes (started in {start_s:.1f} s)"
-    report.row(label, f"{two_s:.2f} s", f"{one_s:.2f} s one process", one_s / two_s, 1.6, at_least=True)
-    report.row(label, f"{two_s:.2f} s", "rows/s", rows / two_s, 150_000, at_least=True)
-
-
 def measure_files(report: Report, scale: float, rounds: int) -> None:
     """Read files of other tools; decoding their lines is the least it can cost."""
     for kind, goal in recorded_files.GOALS.items():
@@ -221,8 +161,6 @@ def read(path: str, paths: list[str]) -> pd.DataFrame:
 PARTS: dict[str, Callable[[Report, float, int], None]] = {
     "fast": measure_fast,
     "slow": measure_slow,
-    "stores": measure_stores,
-    "clusters": measure_clusters,
     "files": measure_files,
 }
 

@@ -22,7 +22,6 @@ class Report:
 
     def __init__(self) -> None:
         self.missed = 0
-        self._notes: list[str] = []
         print("| measurement | agentbook | compared with | ratio | goal | | load |")
         print("|---|---|---|---|---|---|---|")
 
@@ -33,14 +32,6 @@ class Report:
         limit = f"{'at least' if at_least else 'at most'} {goal:,g}"
         cells = (label, mine, other, f"{ratio:,.2f}", limit, "met" if met else "MISSED", f"{os.getloadavg()[0]:.1f}")
         print(f"| {' | '.join(cells)} |", flush=True)
-
-    def note(self, text: str) -> None:
-        """Add a sentence below the table, which `print_notes` prints."""
-        self._notes.append(text)
-
-    def print_notes(self) -> None:
-        for text in self._notes:
-            print(f"\n{text}")
 
     @property
     def exit_code(self) -> int:
@@ -55,20 +46,14 @@ def timed(call: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def interleaved_times(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """The wall-clock and CPU seconds of each call in each round."""
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            times[name].append(timed(call))
-    return times
-
-
 def least_times(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float]]:
     """The least wall-clock and CPU seconds of each call.
 
     The rounds are interleaved, and the least time counts, because other work on the
     machine only ever adds to it.
     """
-    times = interleaved_times(calls, rounds)
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name].append(timed(call))
     return {name: (min(wall for wall, _ in each), min(cpu for _, cpu in each)) for name, each in times.items()}

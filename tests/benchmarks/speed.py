@@ -1,4 +1,4 @@
-"""Measures everything between the wire and a frame: parsing, loading, turns, Dask.
+"""Measures everything between the wire and a frame: parsing, loading and files.
 
     python tests/benchmarks/speed.py [--quick]
 

@@ -21,8 +21,8 @@ def session_id(n: int) -> str:
 class Platform:
     """Starts the platform's process; the ``with`` block ends it."""
 
-    def __init__(self, sessions: int, events: int, delay_ms: int, step_ms: int = 700) -> None:
-        arguments = [str(value) for value in (sessions, events, delay_ms, step_ms)]
+    def __init__(self, sessions: int, events: int, delay_ms: int) -> None:
+        arguments = [str(value) for value in (sessions, events, delay_ms)]
         self.process = subprocess.Popen([sys.executable, str(SERVER), *arguments], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.base_url = self.process.stdout.readline().strip()

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from event_mixes import tool_call
 from wire import session_id
 
-START_MS = 1_790_000_000_000
+START_MS, STEP_MS = 1_790_000_000_000, 700
 # Text that compresses like prose: the first words of a vocabulary occur far more often
 # than the last ones.
 _draw = random.Random(1)
@@ -32,13 +32,13 @@ EMPTY = (4, 9, 13, 17)
 QUESTION, REPLY = 0, TURN - 1
 
 
-def make_events(session: int, count: int, step_ms: int) -> tuple[list[str], list[bytes]]:
+def make_events(session: int, count: int) -> tuple[list[str], list[bytes]]:
     """The ids and JSON of a session's events: 70 % tools, 20 % empty, 10 % texts."""
     draw = random.Random(session)
     ids, items = [], []
     owner = session_id(session)
     for n in range(count):
-        hexa = f"{START_MS + step_ms * n + session:012x}"
+        hexa = f"{START_MS + STEP_MS * n + session:012x}"
         event = f"{hexa[:8]}-{hexa[8:]}-7{draw.getrandbits(12):03x}-8{draw.getrandbits(60):015x}"
         event = f"{event[:23]}-{event[23:]}"
         step, kind, author = n % TURN, "runtime_done", ""
@@ -113,9 +113,9 @@ def page(session: str, from_id: str, limit: int, sort_by: str, offset: int = 0) 
 
 
 async def main() -> None:
-    sessions, events, delay_ms, step_ms = map(int, sys.argv[1:])
+    sessions, events, delay_ms = map(int, sys.argv[1:])
     for n in range(sessions):
-        TABLE[session_id(n)] = make_events(n, events, step_ms)
+        TABLE[session_id(n)] = make_events(n, events)
     for session, (ids, _) in TABLE.items():  # serialise the pages that plain pagination requests
         for at in range(0, len(ids) + 1, 1000):
             page(session, ids[at - 1] if at else "", 1000, "id")
