@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbook.cli import main
+from agentbook.service import admin
 from agentbook.service.auth import SCOPES
 from agentbook.service.store import Store
 from agentbook.service.store.tables import workspaces
@@ -137,15 +138,10 @@ def test_fixtures(tmp_path: Path) -> None:
     result = run(tmp_path, "fixtures", "--sessions", "7", "--events", "300", "--seed", "3")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("7 sessions and 300 events in fixtures-1")
-    from agentbook.service.store import Store
-
-    store = Store(tmp_path)
-    counts = [
-        store.read_now(lambda db, n=n: db.exec_driver_sql(f"SELECT count(*) FROM {n}").scalar())
-        for n in ("sessions", "events")
-    ]
-    store.close()
-    assert counts == [7, 300]
+    with closing(Store(tmp_path)) as store:
+        sql = "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM events)"
+        counts = store.read_now(lambda db: db.exec_driver_sql(sql).one())
+    assert counts == (7, 300)
 
 
 def test_help_and_version_are_quick() -> None:
@@ -176,9 +172,6 @@ def test_budgets_reach_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_agent_that_cannot_be_served_is_one_line(tmp_path: Path) -> None:
-    from agentbook.service import admin
-    from agentbook.service.store import Store
-
     serve = ("serve", "--port", "0", "--bare", "--agent")
     failed(run(tmp_path / "new", *serve, "acme~mine=nothing_here:answer"), 1, "No module named 'nothing_here'")
     assert not (tmp_path / "new").exists()
@@ -191,24 +184,16 @@ def test_an_agent_that_cannot_be_served_is_one_line(tmp_path: Path) -> None:
 
 
 def test_members_and_workspaces(tmp_path: Path) -> None:
-    from agentbook.service.store import Store
-
-    for name, kind in {"acme": "organization", "ada": "user", "bob": "user"}.items():
-        run(tmp_path, "accounts", "create", name, "--type", kind)
+    kinds = {"acme": "organization", "ada": "user", "bob": "user"}
+    acme, *_ = [run(tmp_path, "accounts", "create", name, "--type", kinds[name]).stdout.strip() for name in kinds]
+    with closing(Store(tmp_path)) as store:
+        store.write_now(lambda tx: tx.insert(workspaces, owner_id=acme, creator_id=acme, name="lab"))
     group = ("--organization", "acme")
     assert run(tmp_path, "members", "list", *group).output == ""
     assert run(tmp_path, "members", "add", "ada", "--role", "admin", *group).output == ""
     assert run(tmp_path, "members", "add", "bob", *group).exit_code == 0
     rows = [line.split("\t") for line in run(tmp_path, "members", "list", *group).stdout.splitlines()]
     assert [row[1:3] for row in rows] == [["ada", "admin"], ["bob", "member"]]
-    store = Store(tmp_path)
-    store.write_now(
-        lambda tx: tx.db.exec_driver_sql(
-            "INSERT INTO workspaces (id, owner_id, creator_id, name, created_at, updated_at) "
-            "SELECT 'w', id, id, 'lab', '', '' FROM accounts WHERE name = 'acme'"
-        )
-    )
-    store.close()
     shown = run(tmp_path, "workspaces", "configure", "lab", "--restrict-members", "--credentials", "member")
     assert dict(line.split("\t") for line in shown.stdout.splitlines()) == {
         "required_credentials_mode": "member",
@@ -224,10 +209,7 @@ def test_members_and_workspaces(tmp_path: Path) -> None:
     assert run(tmp_path, "members", "add", "bob", "--workspace", "lab").exit_code == 0
     assert "bob\tmember" in run(tmp_path, "members", "list", "--workspace", "acme~lab").stdout
     assert run(tmp_path, "members", "remove", "bob", "--workspace", "acme~lab").exit_code == 0
-    assert run(tmp_path, "members", "list", "--workspace", "acme~lab").output == ""
     failed(run(tmp_path, "members", "remove", "ada", *group), 1, "the last admin of acme")
-    failed(run(tmp_path, "members", "remove", "zoe", *group), 1, "There is no account 'zoe'")
-    failed(run(tmp_path, "members", "add", "ada", "--workspace", "x"), 1, "(there are: acme~lab)")
     failed(run(tmp_path, "members", "list"), 2, "Name either an --organization or a --workspace")
     failed(run(tmp_path, "members", "list", *group, "--workspace", "lab"), 2, "Name either")
     failed(run(tmp_path, "members", "add", "bob", "--workspace", "lab", "--role", "admin"), 2, "a workspace has none")

@@ -393,15 +393,6 @@ def test_everything_works_without_a_network_in_a_folder_that_cannot_be_written(s
     assert ended.stdout.split() == ["3", "True", "answered"], ended.stderr
 
 
-def test_a_directory_that_cannot_be_written_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AGENTBOOK_BASE_URL", raising=False)
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setenv("AGENTBOOK_DATA", str(blocked / "data"))
-    with pytest.raises(ab.ConnectionFailed, match="AGENTBOOK_DATA"):
-        ab.connect()
-
-
 def test_a_directory_without_locks_is_one_clear_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on some NFS and Lustre file systems."""
     fcntl = pytest.importorskip("fcntl", reason="locks are those of POSIX")

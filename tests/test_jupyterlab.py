@@ -4,7 +4,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -14,9 +13,9 @@ import nbformat.sign
 import pytest
 from click.testing import CliRunner
 
-import agentbook as ab
 from agentbook import jupyterlab
 from agentbook.cli import main
+from service.process import command
 
 
 def test_the_tutorials_are_copied_except_over_files_that_the_user_changed(
@@ -80,30 +79,12 @@ def test_the_tutorials_are_copied_for_a_jupyterlab_of_your_own(tmp_path: Path, m
     assert "name another folder" in result.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ab.AgentbookError, match="AGENTBOOK_DATA"):
-        jupyterlab.copy_tutorials(tmp_path / "file" / "tutorials")
-
-
-def test_the_tutorials_are_installed() -> None:
-    assert (jupyterlab.tutorials() / "01-first-look.ipynb").is_file()  # type: ignore[operator]
-
-
 def test_a_port_in_use_is_one_line_of_error_before_anything_starts(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = str(listener.getsockname()[1])
-        environment = {**os.environ, "AGENTBOOK_DATA": str(tmp_path / "data")}
-        ended = subprocess.run(
-            [sys.executable, "-m", "agentbook", "lab", "--no-browser", "--port", port],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment,
-            check=False,
-        )
+        ended = command("lab", "--no-browser", "--port", port, data=tmp_path / "data", check=False)
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [
         f"agentbook: port {port} is in use; choose another with --port, or leave it out to take a free one."
@@ -114,9 +95,9 @@ def test_a_port_in_use_is_one_line_of_error_before_anything_starts(tmp_path: Pat
 def test_jupyterlab_opens_the_first_tutorial(tmp_path: Path) -> None:
     (tmp_path / "02-b.ipynb").write_text("")
     (tmp_path / "01-a.ipynb").write_text("")
-    command = jupyterlab._command(tmp_path, browser=False, port=9999)
-    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
-    assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(command)
+    started = jupyterlab._command(tmp_path, browser=False, port=9999)
+    assert started[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(started)
 
 
 def test_kernels_get_the_same_data_directory_and_this_environments_commands(
@@ -143,11 +124,11 @@ def test_a_relative_data_directory_is_made_absolute_for_the_kernels(
     monkeypatch.setenv("AGENTBOOK_DATA", "mine")
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")  # nothing is started
     started: list[tuple[list[str], dict[str, str]]] = []
-    monkeypatch.setattr(jupyterlab, "_run", lambda command, environment: started.append((command, environment)) or 0)
+    monkeypatch.setattr(jupyterlab, "_run", lambda words, environment: started.append((words, environment)) or 0)
     assert jupyterlab.lab(browser=False) == 0
-    [(command, environment)] = started
+    [(words, environment)] = started
     assert environment["AGENTBOOK_DATA"] == str(tmp_path / "mine")
-    assert f"--ServerApp.root_dir={tmp_path / 'mine' / 'tutorials'}" in command
+    assert f"--ServerApp.root_dir={tmp_path / 'mine' / 'tutorials'}" in words
 
 
 def test_unchanged_copies_are_signed_so_that_jupyterlab_shows_their_charts(

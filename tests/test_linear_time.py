@@ -28,16 +28,14 @@ from agentbook.evaluation.file import read_lab
 from agentbook.evaluation.model import Reply
 from agentbook.evaluation.template import fill, names_in
 from agentbook.frames.export import _escape_text, unescaped
+from support.clients import client_of
 
 SMALL, LARGE, RATIO, FLOOR_S = 10_000, 100_000, 20, 0.02
 CREDENTIALS = "11111111-1111-4111-8111-111111111111:s"
 
 
 def client(answer: httpx.Response | None = None) -> ab.Client:
-    transport = httpx.MockTransport(lambda request: answer or httpx.Response(500))
-    return ab.Client(
-        "http://127.0.0.1:9/v1", credentials=CREDENTIALS, http_client=httpx.Client(transport=transport), deadline_s=0.5
-    )
+    return client_of(lambda request: answer or httpx.Response(500), credentials=CREDENTIALS, deadline_s=0.5)
 
 
 def list_agents(page: str) -> None:
@@ -88,10 +86,7 @@ def compare(text: str) -> None:
 WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     "page": (list_agents, ['"\\', '"', "\\u00", '"NaN', "[", "{", '{"a":', "]   "]),
     "error page": (error_page, ["<script ", "<", "<head>", "a<b "]),
-    "question": (
-        add_input,
-        ["iVBORw0KGgo", "a@", "{% raw %}", "{{a ", "{{"],
-    ),
+    "question": (add_input, ["iVBORw0KGgo", "a@", "{% raw %}", "{{a ", "{{"]),
     "masked": (
         mask_text,
         [
@@ -120,14 +115,8 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     "value": (value, ["{{", "{{ a", "{{a}}", "{% raw %}", "{#", "{%", "{{ a }}", "}", "{{ a }", "\n{{", "{{a.b.c"]),
     "words": (check("word-count", 3), [" ", "a "]),
     "JSON": (check("is-json"), ["[", '{"a":', "[[],", '"\\']),
-    "JSON within": (
-        check("contains-json"),
-        ["{", "}", '{"a":', '{"', "{}", '{"a":"{'],
-    ),
-    "schema": (
-        check("is-json", {"items": {"pattern": "^(([a-z])+.)+[A-Z]([a-z])+(?=q)$"}}),
-        ['["' + "a" * 60 + '",'],
-    ),
+    "JSON within": (check("contains-json"), ["{", "}", '{"a":', '{"', "{}", '{"a":"{']),
+    "schema": (check("is-json", {"items": {"pattern": "^(([a-z])+.)+[A-Z]([a-z])+(?=q)$"}}), ['["' + "a" * 60 + '",']),
     "judge's mark": (check("llm-rubric", "x"), ["< ", "<  /", "<"]),
     "line of a check": (
         read_line,

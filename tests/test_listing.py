@@ -12,35 +12,11 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
+from support.clients import async_client_of, client_of
+from support.fake_platform.lists import ListPlatform, numbered
 
 HOSTILE = "<img src=x onerror=alert(1)> $x$"
 SECRET = "5up3rs3cret-value"
-
-
-class Platform:
-    """Lists `count` agents, by limit and offset."""
-
-    def __init__(self, count: int = 25, *, totals: bool = True, page_limit: int = 1000) -> None:
-        self.items: list[dict[str, Any]] = [{"id": f"a{n:02d}", "name": f"agent {n}"} for n in range(count)]
-        self.totals, self.page_limit = totals, page_limit
-        self.queries: list[dict[str, str]] = []
-
-    def respond(self, request: httpx.Request) -> httpx.Response:
-        query = dict(request.url.params)
-        self.queries.append(query)
-        items = [item for item in self.items if item["id"] > query.get("from_id", "")]
-        offset = int(query.get("offset", 0))
-        page = items[offset : offset + min(int(query.get("limit", 20)), self.page_limit)]
-        pagination = {"total_count": len(items)} if self.totals else {}
-        more = offset + len(page) < len(items)
-        return httpx.Response(200, json={"items": page, "pagination": {**pagination, "has_more": more}})
-
-    def client(self) -> ab.Client:
-        return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(self.respond)))
-
-    def async_client(self) -> ab.AsyncClient:
-        transport = httpx.MockTransport(self.respond)
-        return ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=transport))
 
 
 SLICES = [
@@ -53,8 +29,11 @@ SLICES = [
 @pytest.mark.parametrize("page_limit", [1000, 6])
 @pytest.mark.parametrize("limit", [None, 12])
 def test_positions_and_slices_are_those_of_a_list(limit: int | None, page_limit: int, totals: bool) -> None:
-    platform = Platform(totals=totals, page_limit=page_limit)
-    for listing in (platform.client().agents.list(limit=limit), platform.client().sessions.events("s", limit=limit)):
+    platform = ListPlatform(totals=totals, cap=page_limit)
+    for listing in (
+        client_of(platform).agents.list(limit=limit),
+        client_of(platform).sessions.events("s", limit=limit),
+    ):
         expected = [item["id"] for item in platform.items][:limit]
         for position in (0, 5, len(expected) - 1, -1, -len(expected)):
             assert listing[position].id == expected[position], position
@@ -75,7 +54,7 @@ READS: dict[str, Any] = {
     "list": lambda agents: [agent.id for agent in list(agents)],
     "for": lambda agents: [agent.id for agent in agents],
     "pages": lambda agents: [each for page in agents.pages() for each in page.ids],
-    "len": lambda agents: [f"a{n:02d}" for n in range(len(agents))],
+    "len": len,
     "first": lambda agents: [agents.first().id],
     "position": lambda agents: [agents[-1].id],
 }
@@ -84,17 +63,17 @@ READS: dict[str, Any] = {
 @pytest.mark.parametrize("totals", [True, False])
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_a_cell_that_runs_again_reads_again(read: Any, totals: bool) -> None:
-    platform = Platform(3, totals=totals)
-    agents = platform.client().agents.list()
+    platform = ListPlatform(3, totals=totals)
+    agents = client_of(platform).agents.list()
     seen = read(agents)
-    platform.items = [{"id": "a0", "name": "new"}, *platform.items, {"id": "a99", "name": "newer"}]
-    assert read(agents) == read(platform.client().agents.list()) != seen
+    platform.items = [numbered(98), *platform.items, numbered(99)]
+    assert read(agents) == read(client_of(platform).agents.list()) != seen
     assert len(platform.queries) == 3
 
 
 def test_an_awaited_cell_that_runs_again_reads_again() -> None:
-    platform = Platform(3)
-    agents = platform.async_client().agents.list()
+    platform = ListPlatform(3)
+    agents = async_client_of(platform).agents.list()
 
     async def read() -> tuple[Any, ...]:
         count, first = await agents.count(), await agents.first()
@@ -102,15 +81,15 @@ def test_an_awaited_cell_that_runs_again_reads_again() -> None:
         return count, first.id, ids, frame["id"].to_list()  # type: ignore[union-attr]
 
     asyncio.run(read())
-    platform.items.insert(0, {"id": "a", "name": "new"})
-    ids = ["a", "a00", "a01", "a02"]
-    assert asyncio.run(read()) == (4, "a", ids, ids)
+    platform.items.insert(0, numbered(99))
+    ids = [each["id"] for each in platform.items]
+    assert asyncio.run(read()) == (4, ids[0], ids, ids)
     assert len(platform.queries) == 2 * 2, "what is counted and then read shares a page"
 
 
 def test_what_is_counted_and_then_read_shares_a_page_that_keeps_its_time() -> None:
-    platform = Platform(25, page_limit=10)
-    agents = platform.client().agents.list()
+    platform = ListPlatform(25, cap=10)
+    agents = client_of(platform).agents.list()
     assert agents
     assert len(agents) == 25
     counted = datetime.now(UTC) - timedelta(hours=1)
@@ -125,19 +104,21 @@ def test_what_is_counted_and_then_read_shares_a_page_that_keeps_its_time() -> No
 
 
 def test_list_reads_each_page_once_although_only_reading_can_count_it() -> None:
-    platform = Platform(25, totals=False, page_limit=10)
-    assert len(list(platform.client().agents.list())) == 25
+    platform = ListPlatform(25, totals=False, cap=10)
+    assert len(list(client_of(platform).agents.list())) == 25
     assert len({str(query) for query in platform.queries}) == len(platform.queries)
 
 
 def test_an_empty_list_says_so() -> None:
+    agents = client_of(ListPlatform(0)).agents.list()
     with pytest.raises(IndexError, match=r"^agents\.list\(\) has no item 0: it is empty\.$"):
-        Platform(0).client().agents.list()[0]
+        agents[0]
+    assert (len(agents), bool(agents), agents.first(), list(agents)) == (0, False, None, [])
 
 
 def test_a_slice_requests_only_its_items() -> None:
-    platform = Platform()
-    agents = platform.client().agents.list(search="x")
+    platform = ListPlatform()
+    agents = client_of(platform).agents.list(search="x")
     part = agents[10:13]
     assert platform.queries == [], "a slice alone requests nothing"
     assert [agent.name for agent in part] == ["agent 10", "agent 11", "agent 12"]
@@ -148,7 +129,7 @@ def test_a_slice_requests_only_its_items() -> None:
 
 
 def test_an_index_that_makes_no_sense_says_what_to_do() -> None:
-    agents = Platform().client().agents.list()
+    agents = client_of(ListPlatform()).agents.list()
     with pytest.raises(ValueError, match=r"cannot have a step \(2\): load the list .* frame\.iloc\[::2\]"):
         agents[::2]
     with pytest.raises(ValueError, match=r"a step \(-1\)"):
@@ -159,13 +140,13 @@ def test_an_index_that_makes_no_sense_says_what_to_do() -> None:
 
 
 def test_an_awaited_listing_says_how_to_read_it() -> None:
-    agents = Platform().async_client().agents.list()
+    agents = async_client_of(ListPlatform()).agents.list()
 
-    async def read() -> list[str]:
+    async def read() -> list[int]:
         part = agents[5:7]
-        return [agent.id async for agent in part] + [(await agents[3:4].first()).id]  # type: ignore[union-attr]
+        return [agent.n async for agent in part] + [(await agents[3:4].first()).n]  # type: ignore[union-attr]
 
-    assert asyncio.run(read()) == ["a05", "a06", "a03"]
+    assert asyncio.run(read()) == [5, 6, 3]
     for call in (lambda: agents[3], lambda: agents[-2:]):
         with pytest.raises(TypeError, match=r"await listing\[3:4\]\.first\(\)"):
             call()
@@ -182,8 +163,7 @@ def test_an_awaited_listing_says_how_to_read_it() -> None:
 
 def test_a_list_whose_load_failed_can_be_shown() -> None:
     reply = httpx.Response(200, json={"items": {"id": "a1"}, "pagination": {"has_more": False}})
-    http = httpx.Client(transport=httpx.MockTransport(lambda _: reply))
-    agents = ab.Client("https://h/v1", http_client=http).agents.list()
+    agents = client_of(lambda _: reply).agents.list()
     with pytest.raises(ab.AgentbookError, match=r"agents\.list"):
         agents.to_pandas()
     assert repr(agents) == "<Listing of agents.list(): not fetched yet>"
@@ -191,12 +171,12 @@ def test_a_list_whose_load_failed_can_be_shown() -> None:
 
 
 def test_showing_a_list_requests_nothing() -> None:
-    platform = Platform()
-    agents = platform.client().agents.list(search="x")
+    platform = ListPlatform()
+    agents = client_of(platform).agents.list(search="x")
     assert repr(agents) == "<Listing of agents.list(search='x'): not fetched yet>"
-    skills = platform.client().skills.list("carol's team", search="x")
+    skills = client_of(platform).skills.list("carol's team", search="x")
     assert repr(skills) == """<Listing of skills.list("carol's team", search='x'): not fetched yet>"""
-    events = platform.client().sessions.events("s1")
+    events = client_of(platform).sessions.events("s1")
     assert repr(events) == "<Listing of sessions.events(sort_by='id', session_id='s1'): not fetched yet>"
     html = agents._repr_html_()
     assert "nothing is fetched yet" in html
@@ -205,8 +185,8 @@ def test_showing_a_list_requests_nothing() -> None:
 
 
 def test_a_notebook_shows_the_first_rows_the_count_and_how_to_load() -> None:
-    platform = Platform()
-    agents = platform.client().agents.list()
+    platform = ListPlatform()
+    agents = client_of(platform).agents.list()
     len(agents)
     html = agents._repr_html_()
     assert "25 items, the first 10 of them here" in html
@@ -214,15 +194,15 @@ def test_a_notebook_shows_the_first_rows_the_count_and_how_to_load() -> None:
     assert re.findall(r"<th[^>]*>(\w+)</th>", html) == ["name", "id"], "columns without a value are left out"
     assert "<code>listing.to_pandas()</code>" in html
     assert len(platform.queries) == 1
-    empty = Platform(0).client().agents.list()
+    empty = client_of(ListPlatform(0)).agents.list()
     assert not empty
     assert "0 items</p><p>Load" in empty._repr_html_()
 
 
 def test_texts_of_agents_are_escaped_and_shortened() -> None:
-    platform = Platform(1)
+    platform = ListPlatform(1)
     platform.items = [{"id": "a", "name": HOSTILE, "description": "word\n" * 100, "owner": {"name": "<b>"}}]
-    agents = platform.client().agents.list(search=HOSTILE)
+    agents = client_of(platform).agents.list(search=HOSTILE)
     assert "<img" not in agents._repr_html_()
     assert agents.first() is not None
     html = agents._repr_html_()
@@ -235,12 +215,12 @@ def test_texts_of_agents_are_escaped_and_shortened() -> None:
 
 
 def test_no_secret_of_a_credential_is_shown() -> None:
-    platform = Platform(1)
+    platform = ListPlatform(1)
     platform.items = [
         {"id": "c", "name": "crm", "integration": {"name": "crm", "client_secret": SECRET}, "params": {"token": SECRET},
          "webhook_url": f"https://u:{SECRET}@h.example/{SECRET}", "webhook_owner_identifier": SECRET}
     ]  # fmt: skip
-    credentials = platform.client().credentials.list("acme")
+    credentials = client_of(platform).credentials.list("acme")
     assert len(credentials) == 1
     html = credentials._repr_html_()
     assert SECRET not in html

@@ -13,6 +13,7 @@ import agentbook as ab
 from agentbook.api.auth import OAuthToken
 from agentbook.api.oauth.sign_in import OAuthSession
 from agentbook.api.oauth.token_store import Tokens, TokenStore
+from support.clients import client_of
 
 SECRET = "s3cret-9f2c"
 
@@ -83,9 +84,8 @@ def test_what_renews_itself_is_in_no_traceback_with_locals(tmp_path: Path, monke
         return httpx.Response(404, json={"message": "Agent not found"})
 
     tokens = Tokens("https://h/v1", "client", "http://127.0.0.1:9/token", f"access-{SECRET}", f"refresh-{SECRET}")
-    http = httpx.Client(transport=httpx.MockTransport(refuse))
     session = OAuthSession(tokens, TokenStore("https://h/v1", tmp_path))
-    with ab.Client("https://h/v1", credentials=session, http_client=http) as client:
+    with client_of(refuse, credentials=session) as client:
         with pytest.raises(ab.NotFound) as missing:
             client.agents.get("x")
         with pytest.raises(ab.AgentbookError) as unreachable:  # nothing listens where tokens are renewed

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 import agentbook as ab
+from support.clients import client_of
 
 BODY = {"properties": {"tools": {}, "acme_tools": {}}}
 SELECTOR = {"name": "which_ones", "in": "query", "schema": {"enum": ["my", "all"]}}
@@ -68,10 +69,6 @@ class Platform:
             return httpx.Response(200, content=json.dumps(self.described))
         self.requests.append(request)
         return httpx.Response(200, json={"items": [], "pagination": {"total_count": 0, "has_more": False}})
-
-
-def client_of(platform: Platform) -> ab.Client:
-    return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
 
 
 @pytest.mark.parametrize("described", DOCUMENTS.values(), ids=DOCUMENTS)

@@ -5,16 +5,16 @@ Of a record only the id is sent: it may hold a prompt, or a secret.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import uuid
+from operator import attrgetter
 from typing import Any
 
-import httpx
 import pytest
 
 import agentbook as ab
 from agentbook.api.record import Record
+from support.clients import sent_by_both
 
 ID = "0199a0b2-0000-7000-8000-000000000000"
 SECRET = "swordfish"
@@ -72,36 +72,9 @@ ARGUMENTS = [
 ]
 
 
-def sent(method: str, **values: Any) -> list[str]:
-    """Each request: method, target and body, the same from both clients."""
-    wires: tuple[list[str], list[str]] = ([], [])
-    names = method.split(".")
-
-    def answer(wire: list[str], request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/v1/openapi.yaml":
-            return httpx.Response(200, content=OPENAPI)
-        wire.append(f"{request.method} {request.url.raw_path.decode()} {request.read().decode()}")
-        page = {"items": [], "pagination": {"total_count": 0}, "id": "1"}
-        return httpx.Response(200 if request.method == "GET" else 201, json=page)
-
-    http = httpx.Client(transport=httpx.MockTransport(lambda request: answer(wires[0], request)))
-    with ab.Client("https://h/v1", credentials="i:s", http_client=http) as client:
-        result = getattr(getattr(client, names[0]), names[1])(**values)
-        if hasattr(result, "to_pandas"):
-            list(result)
-
-    async def run() -> None:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: answer(wires[1], request)))
-        async with ab.AsyncClient("https://h/v1", credentials="i:s", http_client=http) as client:
-            result = getattr(getattr(client, names[0]), names[1])(**values)
-            if hasattr(result, "to_pandas"):
-                _ = [item async for item in result]
-            else:
-                await result
-
-    asyncio.run(run())
-    assert wires[0] == wires[1] != []
-    return wires[0]
+def sent(method: str, **values: Any) -> list[Any]:
+    """Each request, the same from both clients."""
+    return sent_by_both(lambda client: attrgetter(method)(client)(**values), OPENAPI)[0]
 
 
 def test_each_argument_is_an_entity_or_a_value() -> None:
@@ -113,12 +86,12 @@ def test_a_record_a_uuid_and_an_id_are_sent_alike(method: str, parameter: str) -
     signature = methods()[method]
     required = {name: REQUIRED[name] for name, each in signature.parameters.items() if each.default is each.empty}
     by_id = sent(method, **{**required, parameter: ID})
-    assert ID in by_id[0]
+    assert ID in str(by_id)
     assert sent(method, **{**required, parameter: RECORD}) == by_id
     assert sent(method, **{**required, parameter: dict(RECORD)}) == by_id
     assert sent(method, **{**required, parameter: uuid.UUID(ID)}) == by_id
     if parameter != "from_id":
-        assert "acme~x" in sent(method, **{**required, parameter: "acme~x"})[0]
+        assert "acme~x" in str(sent(method, **{**required, parameter: "acme~x"}))
 
 
 @pytest.mark.parametrize(("method", "parameter"), ARGUMENTS)

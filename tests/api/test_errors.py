@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.api.error_replies import from_reply
+from support.clients import client_of
 
 JSON = {"x-request-id": "req-1", "content-type": "application/json"}
 
@@ -21,75 +22,11 @@ def reply(status: int, error: str | None, message: str, **headers: str) -> ab.Ap
     return from_reply(status, {**JSON, **headers}, body, operation="agents.get")
 
 
-# Each row of the specification's first error table.
-TABLE = [
-    (400, "InvalidInputError", "body.name: Field required", ab.InvalidInput),
-    (400, "BadRequest", "The request could not be understood.", ab.InvalidInput),
-    (401, "Unauthorized", "Not authenticated", ab.Unauthorized),
-    (401, "Unauthorized", "Invalid API key", ab.Unauthorized),
-    (401, "Unauthorized", "Invalid OAuth token", ab.Unauthorized),
-    (401, "Unauthorized", "This credential cannot access this endpoint", ab.Unauthorized),
-    (403, "InsufficientScope", "This credential lacks the agents:write scope", ab.InsufficientScope),
-    (403, "Forbidden", "A key may start chat sessions only.", ab.Forbidden),
-    (404, "NotFound", "Agent not found", ab.NotFound),
-    (405, "MethodNotAllowed", "The method is not allowed for the requested URL.", ab.MethodNotAllowed),
-    (409, "Conflict", 'Agent "a~b" already exists. Please choose a different name.', ab.Conflict),
-    (429, "TooManyRequests", "This user has exceeded an allotted request count. Try again later.", ab.RateLimited),
-    (500, None, "Something went wrong", ab.ServerError),
-    (503, None, "Something went wrong", ab.ServerError),
-]
-
-
-@pytest.mark.parametrize(("status", "error", "message", "kind"), TABLE)
-def test_each_row_of_the_error_table_is_its_own_type(
-    status: int, error: str | None, message: str, kind: type[ab.ApiError]
-) -> None:
-    raised = reply(status, error, message)
-    assert type(raised) is kind
-    assert (raised.status, raised.error, raised.message) == (status, error, message)
-    assert (raised.request_id, raised.operation) == ("req-1", "agents.get")
-    assert message in str(raised)
-    assert "req-1" in str(raised)
-    assert raised.retryable is (status == 429 or status >= 500)
-
-
-# Each row of the table of runtime limit failures.
-LIMITS = [
-    (413, "413 Request Entity Too Large", "state_size"),
-    (429, "exceeded LLM request size limit for this task", "llm_request_size"),
-    (429, "exceeded LLM call limit for this execution tree", "llm_calls"),
-    (429, "exceeded LLM token limit for this execution tree", "llm_tokens"),
-    (429, "exceeded agent task limit for this execution tree", "agent_tasks"),
-    (429, "exceeded tool fan-out limit for this task", "tool_fan_out"),
-    (429, "WORKSPACE budget exceeded for 'acme~lab'", "budget"),
-    (429, "Agent ran too many synchronous steps without yielding", "synchronous_steps"),
-    (429, "TURN_TIMEOUT: the turn ran for 600 s", "turn_timeout"),
-]
-
-
-@pytest.mark.parametrize(("status", "message", "kind"), LIMITS)
-def test_each_run_limit_is_told_from_the_rate_limit_by_its_message(status: int, message: str, kind: str) -> None:
-    raised = reply(status, "TooManyRequests", message)
-    assert isinstance(raised, ab.ExecutionLimit)
-    assert raised.kind == kind
-    assert not raised.retryable
-
-
 def test_what_was_not_found_is_named() -> None:
     body = b'{"error": "NotFound", "message": "Workspace not found"}'
-    client = ab.Client(
-        "https://h/v1",
-        http_client=httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(404, content=body))),
-    )
+    client = client_of(lambda _: httpx.Response(404, content=body))
     with pytest.raises(ab.NotFound, match="acme~no such lab"):
         client.sessions.start("acme~no such lab", agent_id="a", prompt="Hi")
-
-
-def test_the_missing_scope_comes_from_the_header_or_the_message() -> None:
-    from_header = reply(403, "InsufficientScope", "no", **{"www-authenticate": 'Bearer scope="sessions:write"'})
-    assert isinstance(from_header, ab.InsufficientScope)
-    assert from_header.missing_scope == "sessions:write"
-    assert reply(403, "InsufficientScope", "This credential lacks the agents:read scope").missing_scope == "agents:read"
 
 
 def test_an_html_page_is_read_for_its_words() -> None:

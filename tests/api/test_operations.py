@@ -17,6 +17,7 @@ import agentbook as ab
 from agentbook.api import policy
 from agentbook.api.calls import UNSET
 from agentbook.api.transport import SyncTransport
+from support.clients import KEY, Wire, async_client_of, client_of, sent_by_both
 
 OPENAPI = b"""
 paths:
@@ -106,46 +107,10 @@ LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-class Wire:
-    """Answers everything; records the requests, except those for openapi.yaml."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[Any, ...]] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/v1/openapi.yaml":
-            return httpx.Response(200, content=OPENAPI)
-        headers = sorted((name, value) for name, value in request.headers.items() if name != "user-agent")
-        self.requests.append((request.method, request.url.raw_path.decode(), headers, request.read().decode()))
-        if request.method == "GET":
-            return httpx.Response(200, json={"items": [], "pagination": {"total_count": 0}, "id": "1"})
-        return httpx.Response(201, json={"id": "1"})
-
-
-KEY = "id1:secret"
-
-
-def both(act: Callable[[Any], Any], awaited: Callable[[Any], Any]) -> tuple[Wire, Wire, Any, Any]:
-    sync_wire, async_wire = Wire(), Wire()
-    sync = ab.Client(
-        "https://h/v1", credentials=KEY, http_client=httpx.Client(transport=httpx.MockTransport(sync_wire))
-    )
-    result = act(sync)
-
-    async def run() -> Any:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(async_wire))
-        return await awaited(ab.AsyncClient("https://h/v1", credentials=KEY, http_client=http))
-
-    return sync_wire, async_wire, result, asyncio.run(run())
-
-
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_sends_the_same_bytes_from_both_clients(name: str) -> None:
     act, sent = OPERATIONS[name]
-    sync_wire, async_wire, result, awaited = both(act, act)
-    assert sync_wire.requests == async_wire.requests
-    assert result == awaited
-    [(sent_method, sent_target, headers, sent_body)] = sync_wire.requests
+    [(sent_method, sent_target, headers, sent_body)], _ = sent_by_both(act, OPENAPI)
     assert f"{sent_method} {sent_target} {sent_body}".replace("/v1/", "", 1).strip() == sent
     assert ("accept", "application/json") in headers
     assert ("authorization", ab.ApiKey(KEY).authorization()) in headers
@@ -155,14 +120,9 @@ def test_an_operation_sends_the_same_bytes_from_both_clients(name: str) -> None:
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_sends_the_same_bytes_from_both_clients(name: str) -> None:
     make, target = LISTS[name]
-
-    async def awaited(client: Any) -> list[Any]:
-        return [item async for item in make(client)]
-
-    sync_wire, async_wire, result, awaited_result = both(lambda client: list(make(client)), awaited)
-    assert sync_wire.requests == async_wire.requests
-    assert result == awaited_result == []
-    assert [(method, sent) for method, sent, _, _ in sync_wire.requests] == [("GET", f"/v1/{target}")]
+    requests, result = sent_by_both(make, OPENAPI)
+    assert result == []
+    assert [(method, sent) for method, sent, _, _ in requests] == [("GET", f"/v1/{target}")]
 
 
 def test_every_operation_of_the_contract_is_in_these_tables() -> None:
@@ -198,10 +158,9 @@ def test_every_operation_of_the_contract_is_in_these_tables() -> None:
     ],
 )
 def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act: Callable[[Any], Any]) -> None:
-    wire = Wire()
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(wire)))
+    wire = Wire(OPENAPI)
     with pytest.raises(ab.NotOffered, match=r"openapi\.yaml"):
-        act(client)
+        act(client_of(wire))
     assert wire.requests == []
 
 
@@ -211,16 +170,13 @@ def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act:
 )
 def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "BACKOFF_S", 0.0)
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=junk))
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
     with pytest.raises(ab.ApiError, match=r"openapi: the reply .* is not the YAML that was expected"):
-        client.openapi()
+        client_of(lambda request: httpx.Response(200, content=junk)).openapi()
 
 
 def test_an_openapi_document_may_repeat_its_parts() -> None:
     body = b"paths: {/a: &a {get: {x: 1}}, /b: *a, /c: {<<: *a, post: {}}}"
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
+    client = client_of(lambda request: httpx.Response(200, content=body))
     assert client.openapi()["paths"]["/c"] == {"get": {"x": 1}, "post": {}}
 
 
@@ -244,7 +200,7 @@ def test_calls_that_need_openapi_at_the_same_time_fetch_it_once(monkeypatch: pyt
             return "failed"
 
     monkeypatch.setattr(SyncTransport, "_perform", wait_for_the_others)
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    client = client_of(platform)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(outcome, range(4))) == ["failed"] * 4
         assert paths == ["/v1/openapi.yaml"]
@@ -279,7 +235,7 @@ def test_tasks_that_need_openapi_at_the_same_time_fetch_it_once() -> None:
             await asyncio.sleep(0)
         return httpx.Response(200, content=OPENAPI)
 
-    client = ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=httpx.MockTransport(platform)))
+    client = async_client_of(platform)
     first, cancelled, *others = asyncio.run(read_in_tasks(client))
     assert isinstance(cancelled, asyncio.CancelledError)
     assert first["paths"]

@@ -12,7 +12,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.calls import Reply
-from agentbook.api.endpoints import me, sessions
+from agentbook.api.endpoints import me
 from agentbook.api.error_replies import from_reply, retry_after_s
 from agentbook.api.policy import (
     MAX_WAIT_S,
@@ -194,9 +194,3 @@ def test_a_shared_window_costs_little_more_than_it_must() -> None:
     ideal_s = (2000 / 300 - 1) * 60  # the first window's worth goes out at once
     assert (world.now - began) <= 1.1 * ideal_s
     assert len(world.refused) <= 0.06 * 2000
-
-
-def test_writes_wait_too_and_are_sent_once() -> None:
-    world = Simulation(allotment=5)
-    world.run([sessions.send("s", str(n)) for n in range(12)], workers=4)
-    assert len(world.sent) - len(world.refused) == 12

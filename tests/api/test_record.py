@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.api.record import TOO_DEEP, UNREADABLE, Record, read_value
 from agentbook.events.turns import TurnLog
+from support import clients
 
 
 def deep(levels: int) -> bytes:
@@ -41,10 +42,7 @@ TEXTS = [
 
 
 def client_of(body: bytes, status: int = 200) -> ab.Client:
-    def platform(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(status, content=body)
-
-    return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    return clients.client_of(lambda request: httpx.Response(status, content=body))
 
 
 def page_of(*items: bytes) -> bytes:

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.api.run_limits import RUN_LIMITS
 from service.process import Service
 
 WORKSPACE = "acme~playground"
@@ -101,51 +100,7 @@ def test_an_async_client_asks(client: ab.Client) -> None:
     assert "two" in (turn.text or "")
 
 
-@pytest.mark.parametrize("kind", RUN_LIMITS)
-def test_a_run_limit_is_raised_as_what_it_is(client: ab.Client, kind: str) -> None:
-    session = client.sessions.start(WORKSPACE, agent_id="acme~limits", prompt=kind)
-    with pytest.raises(ab.ExecutionLimit) as raised:
-        client.sessions.ask(session.id, kind, timeout_s=60)
-    assert raised.value.kind == kind
-    assert raised.value.turn.status == "failed"
-
-
 # -- what is refused -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("act", "kind", "says"),
-    [
-        (lambda c: c.agents.get("acme~nobody"), ab.NotFound, "Agent not found"),
-        (lambda c: c.workspaces.list("nobody").first(), ab.NotFound, "not found"),
-        (lambda c: c.sessions.start("acme~nowhere", agent_id="acme~guide", prompt="x"), ab.NotFound, "not found"),
-        (lambda c: c.sessions.start(WORKSPACE, agent_id="acme~nobody", prompt="x"), ab.NotFound, "not found"),
-        (lambda c: c.sessions.events(str(uuid.uuid4())).first(), ab.NotFound, "not found"),
-        (lambda c: c.sessions.send(str(uuid.uuid4()), "x"), ab.NotFound, "not found"),
-        (lambda c: c.agents.update("acme~guide", is_pinned=True), ab.Unauthorized, "cannot access this endpoint"),
-        (lambda c: c.skills.create("acme", "x", is_public=True), ab.Forbidden, ""),
-        (lambda c: c.workspaces.create("x", owner_id="northwind"), ab.Forbidden, ""),
-        (lambda c: c.agents.create("guide"), ab.Conflict, "already exists"),
-        (lambda c: c.agents.list(sort_by="secret").first(), ab.InvalidInput, "sort_by"),
-        (lambda c: c.request("PUT", "me"), ab.MethodNotAllowed, "not allowed"),
-        (lambda c: c.request("GET", "nowhere"), ab.NotFound, ""),
-    ],
-)
-def test_a_refusal_is_typed_and_carries_the_request_id(
-    client: ab.Client, act: Callable[[Any], Any], kind: type[ab.ApiError], says: str
-) -> None:
-    with pytest.raises(kind) as raised:
-        act(client)
-    assert says in raised.value.message
-    assert raised.value.request_id
-
-
-def test_a_key_without_scopes_can_only_ask_who_it_is(service: Service) -> None:
-    with ab.Client(service.base_url, credentials=service.key()) as bare:
-        assert bare.me.get().name == "acme"
-        with pytest.raises(ab.InsufficientScope) as raised:
-            bare.workspaces.list("acme").first()
-        assert raised.value.missing_scope == "workspaces:read"
 
 
 @pytest.mark.parametrize("scheme", ["basic", "bearer"])

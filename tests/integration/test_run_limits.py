@@ -5,7 +5,6 @@ Specification: "Errors", runtime limit failures.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,13 +72,3 @@ def test_a_model_that_calls_tools_without_end_exceeds_the_limit_of_calls(model: 
 
 def test_an_honest_agent_calls_tools_in_many_rounds(model: Model) -> None:
     assert model.ask(model.session(), *[ROUND] * 20, text("Done.")) == "Done."
-
-
-def test_the_model_hears_of_a_tool_call_that_is_too_long(model: Model) -> None:
-    call = {"index": 0, "id": "a", "function": {"name": "calculator", "arguments": "1" * 600_000}}
-    chunk = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
-    part = b"data: " + json.dumps(chunk).encode() + b"\n\n"
-    answers = raw(part, part, b"data: [DONE]\n\n"), text("I see.")
-    assert model.ask(model.session(), *answers) == "I see."
-    [told] = [message["content"] for message in model.fake.bodies()[-1]["messages"] if message["role"] == "tool"]
-    assert list(json.loads(told)) == ["error"]

@@ -27,6 +27,7 @@ from agentbook.api import policy
 from agentbook.live import watch as watching
 from agentbook.live.watch import Clock, html_of, send_message
 from frames.accounts import Account, busy_account
+from support.clients import client_of
 
 WAIT_S = 60  # for what comes at once unless something is wrong
 
@@ -80,8 +81,7 @@ class Watched:
         monkeypatch.setattr(watching, "RATE_LIMIT_POLL_S", 0.005)
         monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
         monkeypatch.setattr("agentbook.api.policy.WINDOW_S", 0.001)
-        transport = httpx.MockTransport(lambda request: self.fault(request) or self.platform.respond(request))
-        self.client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
+        self.client = client_of(lambda request: self.fault(request) or self.platform.respond(request))
         self.watch = ab.watch(self.client, account="acme", every=every)
         self.clock.asleep.get(timeout=WAIT_S)
         self.statuses: queue.Queue[Any] = queue.Queue()
@@ -383,8 +383,7 @@ def test_a_watch_that_begins_with_a_refused_session_says_so() -> None:
         is_refused = request.url.path.endswith("sessions/s1/events")
         return httpx.Response(403, json=refusal) if is_refused else platform.respond(request)
 
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(respond)))
-    with ab.watch(client, account="acme") as watch:
+    with ab.watch(client_of(respond), account="acme") as watch:
         assert "1 session cannot be read: " in watch.status.line
         assert "Not yours" in watch.status.reason
 

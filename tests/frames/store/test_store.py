@@ -26,6 +26,7 @@ from agentbook.frames.store.files import StoreBusy, StoreError
 from agentbook.frames.store.store import Store
 from frames.accounts import Account, busy_account
 from frames.stored import DAY, everything, plain_rows, three_days
+from support.clients import client_of
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 from support.s3 import bucket as bucket
@@ -209,7 +210,7 @@ def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) ->
             raise KeyboardInterrupt
         return platform.respond(request)
 
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    client = client_of(answer)
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
         patch.setattr(HttpPlatform, "page_limit", data.draw(st.integers(1, 5)))
         patch.setattr(syncing, "COMMIT_ROWS", data.draw(st.integers(1, 9)))
@@ -283,7 +284,7 @@ def test_a_second_writer_of_a_store_without_locks_is_noticed(bucket: str, platfo
             Store(path).sync(platform.client(), "s1")
         return platform.respond(request)
 
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(meanwhile)))
+    client = client_of(meanwhile)
     with pytest.raises(StoreBusy, match="Sync again"):
         Store(path).sync(client, "s0")
     assert Store(path).events()["id"].tolist() == platform.ids("s1")

@@ -27,6 +27,7 @@ from agentbook.frames.store.files import StoreBusy, StoreError
 from agentbook.frames.store.store import Store
 from frames.store.test_store import STORE_0_2, account_of_0_2
 from frames.stored import everything, plain_rows, three_days
+from support.clients import client_of
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
@@ -54,9 +55,8 @@ def test_malformed_items_and_strangers_are_problems_not_rows_lost_silently(tmp_p
     good = {"id": event_id(1, 1), "type": "note", "created_at": "2026-10-03T08:15:00Z"}
     items = [good, {"id": event_id(2, 2), "session_id": "other"}, {**good, "id": event_id(3, 3), "type": 5}, 7, good]
     body = json.dumps({"items": items, "pagination": {"has_more": False}}).encode()
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
     store = Store(tmp_path)
-    report = store.sync(ab.Client("https://h/v1", http_client=httpx.Client(transport=transport)), "s")
+    report = store.sync(client_of(lambda request: httpx.Response(200, content=body)), "s")
     problems = set(report.problems["problem"].str.split(":").str[0])
     assert {"an event of a session that was not asked for", "the item is not an object"} <= problems
     assert report.problem_count == len(report.problems)
@@ -150,9 +150,9 @@ def test_events_of_two_platforms_do_not_mix(platform: HttpPlatform, tmp_path: Pa
 HOLDS = """
     import sys
     sys.path.insert(0, sys.argv[1])
-    import httpx
     import agentbook as ab
     from frames.stored import three_days
+    from support.clients import client_of
     platform = three_days()
 
     def answer(request):
@@ -160,8 +160,7 @@ HOLDS = """
         sys.stdin.read()
         return platform.respond(request)
 
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
-    ab.Store(sys.argv[2]).sync(client, "s0")
+    ab.Store(sys.argv[2]).sync(client_of(answer), "s0")
 """
 
 

@@ -19,6 +19,7 @@ from agentbook.frames.store.files import StoreError
 from agentbook.frames.store.query import Limits, run_sql
 from agentbook.frames.store.store import Store
 from frames.accounts import Account, busy_account
+from support.clients import client_of
 from support.fake_platform.core import event_id
 
 NOTHING_NEW = {
@@ -377,7 +378,7 @@ def test_an_interrupted_sync_keeps_what_came(platform: Account, tmp_path: Path) 
         return respond(request)
 
     store = Store(tmp_path / "other")
-    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    client = client_of(answer)
     with pytest.raises(KeyboardInterrupt):
         store.sync(client, account="acme")
     stored = store.history()

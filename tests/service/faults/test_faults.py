@@ -105,7 +105,9 @@ def test_a_row_raises_its_typed_error_once(lab: Lab, row: str) -> None:
         lab.client.workspaces.create(f"for {row}")  # a write, so a 5xx is not tried again
     assert (raised.value.status, raised.value.error) == (expected.status, expected.error)
     assert raised.value.message == expected.message
-    assert raised.value.request_id
+    assert raised.value.request_id in str(raised.value)
+    assert raised.value.operation == "workspaces.create"
+    assert not raised.value.retryable
     if row == "insufficient_scope":
         assert raised.value.missing_scope == "workspaces:read"
     assert lab.on() == []
@@ -141,7 +143,7 @@ def test_a_run_limit_ends_the_next_turn(lab: Lab, kind: str) -> None:
     lab.fault(row=kind, match={"agent": "ech*"})
     with pytest.raises(ab.ExecutionLimit) as raised:
         lab.client.sessions.ask(session, "go", timeout_s=60)
-    assert raised.value.kind == kind
+    assert (raised.value.kind, raised.value.retryable) == (kind, False)
     assert lab.client.sessions.ask(session, "well again", timeout_s=60).status == "answered"
 
 

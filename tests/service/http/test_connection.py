@@ -45,6 +45,25 @@ async def test_unreadable_requests_get_the_services_own_error(world: World) -> N
         )
 
 
+MALFORMED = [
+    b"GET /v1/../../etc/passwd HTTP/1.1\r\nHost: test\r\n\r\n",
+    b"GET /v1/agents\r\nX-Evil: 1 HTTP/1.1\r\nHost: test\r\n\r\n",
+    b"GET /v1/agents?a=\x00\xff HTTP/1.1\r\nHost: test\r\n\r\n",
+    b"GET /v1/me HTTP/1.1\r\nHost: test\r\nAuthorization: Basic \xff\xfe\r\n\r\n",
+    b"POST /v1/agents HTTP/1.1\r\nHost: test\r\nContent-Length: -5\r\n\r\n",
+    b"POST /v1/agents HTTP/1.1\r\nHost: test\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    b"POST /v1/agents HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+]
+
+
+async def test_malformed_requests_are_refused(world: World) -> None:
+    async with served(world) as say:
+        for sent in MALFORMED:
+            answer = await say(sent)
+            assert 400 <= status(answer) < 500, sent
+            assert b"x-evil" not in answer.lower()
+
+
 async def test_the_fields_of_an_unknown_method_are_read_in_linear_time(world: World) -> None:
     """In the square of their length, 256 KiB would take twenty minutes."""
     async with served(world) as say:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-import socket
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
-import httpx
 import pytest
 
 from agentbook.service import contract
-from service.process import Service, command
 from service.world import World, error
 
 pytestmark = pytest.mark.anyio
@@ -72,43 +67,3 @@ async def test_hostile_text_is_stored_as_text(text: str, filled: World) -> None:
         assert answer.status_code == 200
         assert {item["name"] for item in answer.json()["items"]} <= {"plain"}, "only what holds the text"
     assert filled.rows("events") == []
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    data = Path(tmp_path_factory.mktemp("service"))
-    command("accounts", "create", "acme", "--type", "organization", data=data)
-    with Service(data, "--bare") as running:
-        yield running
-        assert running.stop() == 0
-        assert "Traceback" not in running.log
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"GET /v1/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET /v1/agents\r\nX-Evil: 1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET /v1/agents?a=\x00\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET /v1/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + b"A" * 200_000 + b"\r\n\r\n",
-        b"GET /v1/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic \xff\xfe\r\n\r\n",
-        b"GET /v1/me HTTP/1.1\r\nHost: evil.example\r\n\r\n",
-        b"POST /v1/agents HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
-        b"POST /v1/agents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
-        b"POST /v1/agents HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"BREW /v1/me HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    ],
-)
-def test_malformed_http_is_rejected_and_the_service_continues(sent: bytes, service: Service) -> None:
-    with socket.create_connection(("127.0.0.1", service.facts["port"]), timeout=60) as raw:
-        raw.sendall(sent)
-        raw.shutdown(socket.SHUT_WR)
-        answer = b""
-        while chunk := raw.recv(65536):
-            answer += chunk
-            if b"\r\n\r\n" in answer:
-                break
-    assert answer == b"" or answer.split()[1].startswith(b"4"), answer[:200]
-    assert b"X-Evil" not in answer
-    assert httpx.get(f"{service.base_url}/openapi.yaml").status_code == 200

@@ -93,23 +93,6 @@ def test_a_busy_port_is_reported_in_one_line_and_nothing_is_written(tmp_path: Pa
     assert not (tmp_path / "new").exists()
 
 
-def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    folder = tmp_path / "file" / "data"
-    refused = command("serve", "--port", "0", "--data", str(folder), data=tmp_path, check=False)
-    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {folder} (")
-
-
-def test_keys_are_managed_while_it_runs(data: Path) -> None:
-    with Service(data, "--bare") as service:
-        key = service.key()
-        with service.http(key) as http:
-            assert http.get("/me").json()["name"] == "acme"
-            command("keys", "revoke", key.partition(":")[0], data=data)
-            assert http.get("/me").status_code == 401
-
-
 def test_an_idle_socket_ends_when_the_command_line_revokes_its_key(data: Path) -> None:
     with Service(data, "--bare") as service:
         key = service.key(*SCOPES)

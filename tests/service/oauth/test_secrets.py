@@ -8,8 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentbook.service import auth, discovery_file
-from agentbook.service.errors import OperatorError
+from agentbook.service import auth
 from agentbook.service.pages.visitor import Visitor
 from service.oauth.flow import CALLBACK, Pkce, hidden, location, ticked
 from service.process import Service, command
@@ -98,7 +97,3 @@ def test_a_link_without_a_service_to_lead_to(tmp_path: Path) -> None:
     assert result.stderr == (
         f"agentbook: No service runs on the data directory {tmp_path}; start one with `agentbook serve`.\n"
     )
-    for torn in ("{", "[]", '{"pid": 1}', '{"base_url": "http://x/v1", "pid": 999999999}'):
-        (tmp_path / "service.json").write_text(torn)
-        with pytest.raises(OperatorError, match="No service runs"):
-            discovery_file.running(tmp_path)

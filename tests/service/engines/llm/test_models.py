@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service.demo.agents import AGENTS
-from agentbook.service.demo.agents.scribe import Scribe
 from agentbook.service.engines.base import Failure
 from agentbook.service.engines.llm.engine import LlmEngine
 from agentbook.service.engines.llm.models import (
@@ -20,10 +18,8 @@ from agentbook.service.engines.llm.models import (
     DEFAULT_MODEL,
     Models,
     Settings,
-    is_configured,
     models_from_environment,
 )
-from agentbook.service.engines.registry import load_engine
 from service.engines.engine_runs import run
 from service.world import World, error
 from support.fake_openai import FakeOpenAI, text
@@ -36,10 +32,10 @@ LOCAL = "http://127.0.0.1:11434/v1"
 
 def test_each_model_has_its_endpoint_and_the_variable_of_its_key() -> None:
     environment = {"AGENTBOOK_LLM_MODELS": f"llama3.2:3b {LOCAL};\n gpt https://h/v1 MY_KEY ; mini", "MY_KEY": KEY}
-    models = models_from_environment({**environment, "OPENAI_API_KEY": "sk-2"})
+    models = models_from_environment({**environment, "OPENAI_API_KEY": " sk-2\n", "AGENTBOOK_LLM_TIMEOUT_S": "7.5"})
     facts = {each.model: (each.base_url, each.api_key) for each in models.settings}
     assert facts == {"llama3.2:3b": (LOCAL, "no-key"), "gpt": ("https://h/v1", KEY), "mini": (DEFAULT_BASE_URL, "sk-2")}
-    assert [each.problem for each in models.settings] == [None] * 3
+    assert {(each.problem, each.read_timeout_s) for each in models.settings} == {(None, 7.5)}
     assert KEY not in repr(models)
 
 
@@ -170,21 +166,6 @@ async def test_only_the_owner_names_a_version_and_only_of_the_agent(world: World
         assert error(answer) == (404, "NotFound", "Agent version not found")
 
 
-def test_settings_from_the_environment() -> None:
-    assert models_from_environment({"OPENAI_API_KEY": f" {KEY}\n"}).find(None) == Settings(
-        DEFAULT_BASE_URL, KEY, DEFAULT_MODEL
-    )
-    environment = {
-        "OPENAI_BASE_URL": "http://127.0.0.1:11434/v1",
-        "AGENTBOOK_LLM_MODEL": "llama3",
-        "AGENTBOOK_LLM_TIMEOUT_S": "7.5",
-    }
-    settings = models_from_environment(environment).find(None)
-    assert (settings.base_url, settings.model, settings.read_timeout_s) == ("http://127.0.0.1:11434/v1", "llama3", 7.5)
-    assert settings.problem is None
-    assert settings.api_key, "the client does not start without one"
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -207,17 +188,6 @@ def test_a_wrong_setting_fails_every_turn_and_names_the_variable(name: str, valu
     assert (failure.status, failure.error) == (500, "ModelNotConfigured")
     assert name in failure.message
     assert "hunter2" not in failure.message + repr(settings)
-
-
-def test_the_engine_follows_prompts_by_rules_unless_an_endpoint_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    assert load_engine("llm", AGENTS) == Scribe(stands_in=True)
-    monkeypatch.setenv("OPENAI_API_KEY", "  ")
-    assert load_engine("llm", AGENTS) == Scribe(stands_in=True)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert load_engine("llm", AGENTS) == LlmEngine(Models((Settings(api_key=KEY),)))
-    assert is_configured({"OPENAI_BASE_URL": "http://127.0.0.1:1"})
 
 
 @given(st.text(max_size=500), st.text(max_size=500))
