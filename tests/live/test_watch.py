@@ -25,14 +25,14 @@ import pytest
 import agentbook as ab
 from agentbook.api import policy
 from agentbook.live import watch as watching
-from agentbook.live.watch import Clock, html_of, send_message
+from agentbook.live.watch import html_of, send_message
 from frames.accounts import Account, busy_account
 from support.clients import client_of
 
 WAIT_S = 60  # for what comes at once unless something is wrong
 
 
-class ManualClock(Clock):
+class ManualClock:
     """Clocks that a test turns; `asleep` gets the seconds of each sleep."""
 
     def __init__(self) -> None:
@@ -77,7 +77,8 @@ class Watched:
         self.platform = busy_account()
         self.clock = ManualClock()
         self.fault: Callable[[httpx.Request], httpx.Response | None] = lambda request: None
-        monkeypatch.setattr(watching, "Clock", lambda: self.clock)
+        for name in ("monotonic", "wall", "sleep"):
+            monkeypatch.setattr(watching, name, getattr(self.clock, name))
         monkeypatch.setattr(watching, "RATE_LIMIT_POLL_S", 0.005)
         monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
         monkeypatch.setattr("agentbook.api.policy.WINDOW_S", 0.001)

@@ -13,13 +13,15 @@ import itertools
 import logging
 import re
 import threading
-import time
 import weakref
+from asyncio import sleep
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from html import escape
+from time import monotonic
+from time import time as wall
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -63,22 +65,6 @@ _SIGNS: dict[State, str] = {"watching": "●", "stopped": "■"}
 log = logging.getLogger("agentbook")
 # The watches by client and workspaces: running a cell again replaces its own watch.
 _watches: weakref.WeakValueDictionary[tuple[Any, ...], Watch] = weakref.WeakValueDictionary()
-
-
-class Clock:
-    """The clocks of this machine."""
-
-    def monotonic(self) -> float:
-        """Seconds by a clock that never jumps, but may stop during sleep."""
-        return time.monotonic()
-
-    def wall(self) -> float:
-        """Seconds since 1970 by the wall clock, which may jump."""
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait this long."""
-        await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +130,13 @@ class Watch:
 
     def __init__(self, client: Connection, feed: _Feed, every_s: float) -> None:
         self._client, self._feed, self._every_s = client, feed, every_s
-        self._clock = Clock()
         self._changed, self._status_changed = Listeners[History](), Listeners[WatchStatus]()
         self._lock = threading.Lock()
         self._history = feed.history()
         self._fired: dict[object, list[str]] = {}  # of each alert
         self._status = WatchStatus("watching", feed.refusal, datetime.now(UTC), self._history.tz)
         self._work: concurrent.futures.Future[None] | None = None
-        self._details_due = self._clock.monotonic() + DETAILS_S
+        self._details_due = monotonic() + DETAILS_S
 
     @property
     def history(self) -> History:
@@ -359,9 +344,9 @@ class Watch:
         On many machines the monotonic clock stops during sleep, and the wall clock can
         be set back.
         """
-        due, due_at = self._clock.monotonic() + seconds, self._clock.wall() + seconds
-        while (remaining_s := min(due - self._clock.monotonic(), due_at - self._clock.wall())) > 0:
-            await self._clock.sleep(min(remaining_s, SLICE_S))
+        due, due_at = monotonic() + seconds, wall() + seconds
+        while (remaining_s := min(due - monotonic(), due_at - wall())) > 0:  # noqa: ASYNC110 - it is time that counts
+            await sleep(min(remaining_s, SLICE_S))
 
     async def _run(self) -> None:
         failures = 0
@@ -382,7 +367,7 @@ class Watch:
                 self._set_status("rate limited" if is_limited else "offline", str(error) or type(error).__name__)
 
     async def _look(self) -> None:
-        details = self._clock.monotonic() >= self._details_due
+        details = monotonic() >= self._details_due
         loading = asyncio.ensure_future(in_daemon_thread(partial(self._feed.update, Progress(None), details=details)))
         try:
             while not loading.done():
@@ -393,7 +378,7 @@ class Watch:
         finally:
             loading.cancel()
         if details:
-            self._details_due = self._clock.monotonic() + DETAILS_S
+            self._details_due = monotonic() + DETAILS_S
         if loading.result():
             self._history = await in_daemon_thread(self._feed.history)
             await in_daemon_thread(partial(self._changed.notify, self._history))
