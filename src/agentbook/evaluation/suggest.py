@@ -14,7 +14,7 @@ from typing import Any
 from .._masking import is_secret
 from .._text import clip, safe_repr
 from ..client import is_uuid
-from .check import FUNCTION, OWN, Check
+from .check import FUNCTION, OWN, TURN, Check
 from .experiment import Answer, Experiment
 from .inputs import Input, numbered
 from .judging import require_agents
@@ -71,8 +71,12 @@ def wanted(check: Check) -> str:
     --------
     >>> wanted(Check("not-icontains", "sorry", name="kind"))
     'not: contains "sorry"'
+    >>> wanted(Check("agentbook:turn", 2, children=(Check("icontains", "refund"),)))
+    'turn 2: contains "refund"'
     """
-    if check.base == "icontains" and isinstance(check.value, str):
+    if check.base == TURN:
+        line = f"{check.line.removeprefix('not: ').partition(':')[0]}: {wanted(check.children[0])}"
+    elif check.base == "icontains" and isinstance(check.value, str):
         line = f"contains {json.dumps(check.value, ensure_ascii=False)}"
     elif check.base == FUNCTION and (code := _code(check.value)):
         line = f"function: {code}"[:_MAX_CHECK]
