@@ -94,15 +94,20 @@ def test_panels_that_insert_at_once_keep_to_their_cells(lab: Lab, page: Page) ->
     def sources() -> list[str]:
         return [cell["source"] for cell in page.cells()][1:-2]
 
-    page.page.evaluate(PRESS, 0)
+    def press(number: int) -> list[str]:
+        expect(page.page.locator(".jp-CodeCell .ab-inner")).to_have_count(2)  # JupyterLab may draw them again
+        said: list[str] = page.page.evaluate(PRESS, number)
+        return said
+
+    press(0)
     assert sources() == [panels[0], "x = 1", panels[1], "x = 1"]
     page.page.evaluate(f"() => {{ {NOTEBOOK}.activeCellIndex = 2; }}")
     page.command("notebook:delete-cell")
-    page.page.evaluate(PRESS, 1)
+    press(1)
     made = [panels[0], "y = 2", panels[1], "x = 1", "y = 2"]
     assert sources() == made, "what was deleted is not below any more"
     page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = true; }}")
-    assert page.page.evaluate(PRESS, 0) == ["Not inserted"] * 2
+    assert press(0) == ["Not inserted"] * 2
     assert sources() == made
     page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = false; }}")
     page.show_cell(1).get_by_role("button", name="As DataFrame").click()

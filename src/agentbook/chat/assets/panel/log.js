@@ -29,6 +29,7 @@ export function logView(state, act, make, rows = (order) => order) {
   if (window.ResizeObserver) {
     new ResizeObserver(() => {
       log.style.setProperty("--ab-view", `${log.clientHeight}px`);
+      log.style.setProperty("--ab-bar", `${log.offsetWidth - log.clientWidth}px`);
       if (latest.hidden) log.scrollTop = 0; // who was at the end stays there as the status line comes and goes
     }).observe(log);
   }
