@@ -253,7 +253,7 @@ def test_a_person_labels_turns_by_keys_takes_one_back_and_changes_the_modes(lab:
         expect(view.get_by_role("status")).to_contain_text(f" {done} of 10 ")
         answered = view.locator('[aria-pressed="true"]')
         expect(answered).to_have_count(0 if key in "34" else 1)
-    choices, change = view.get_by_role("group", name="mode").get_by_role("button"), view.locator(".ab-x-modes")
+    choices, change = view.get_by_label("mode", exact=True).locator(".ab-x-choice"), view.locator(".ab-x-modes")
     change.locator("summary").click()
     for name in ("1 source", "1 source"):  # once it is renamed, and once it becomes one with another
         change.get_by_role("textbox").fill(name)

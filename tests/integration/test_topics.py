@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.service import demo
 
 
 def entropy(counts: pd.Series) -> float:
@@ -59,15 +58,3 @@ def test_whether_a_topic_grew_beyond_noise_takes_one_call(by_topic: pd.DataFrame
         changes = ab.compare_periods(by_topic, by="topic", metric="sessions")
     assert {"topic", "before", "after", "significant"} <= set(changes)
     assert len(changes) > 4
-
-
-def test_the_sixty_labels_of_the_demo_have_an_alpha(history: ab.History) -> None:
-    turns = history.turns
-    given = pd.DataFrame(demo.labels())
-    ends = turns["message_id"].str[-len(given["message"][0]) :]
-    labels = given.merge(turns.assign(message=ends)[["message", "session_id", "message_id"]], on="message")
-    assert len(labels) == 60
-    [row] = ab.agreement(labels).to_dict("records")
-    assert (row["items"], row["raters"]) == (20, 2)
-    assert 0 < row["low"] < row["alpha"] < row["high"] <= 1
-    assert ab.with_labels(turns, labels)["solved"].notna().sum() == 40 - len(ab.agreement(labels)["disputed"].explode())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import groupby
 
 import pandas as pd
@@ -19,7 +19,6 @@ import pandas as pd
 import agentbook as ab
 from agentbook.service import demo
 from agentbook.service.demo.agents.scribe import Scribe
-from agentbook.service.engines.base import Message
 from service.engines.engine_runs import reply
 
 
@@ -60,11 +59,6 @@ class Month:
     def since(self, agent: str) -> pd.Series:
         """Whether each answered turn was asked after the release of the version."""
         return self.answered["asked_at"] >= self.published[agent]
-
-    @cached_property
-    def with_topics(self) -> pd.DataFrame:
-        """All turns with their topics."""
-        return ab.with_topics(self.history, ab.topics(self.history))
 
     def daily(self, turns: pd.DataFrame, quantile: float) -> pd.Series:
         return turns.groupby(turns["asked_at"].dt.floor("D"))["latency_s"].quantile(quantile)
@@ -308,88 +302,22 @@ def own_analysis_most_questions_come_within_two_minutes(month: Month) -> None:
     assert (pause_s[pause_s >= 0] < 120).mean() > 0.6
 
 
-def with_topic_of_scopes(month: Month) -> tuple[pd.DataFrame, str]:
-    """All turns with topics, and the topic of the questions about scopes."""
-    turns = month.with_topics
-    asks = turns["prompt"].str.contains("scopes", na=False)
-    return turns, str(turns.loc[asks, "topic"].mode()[0])
-
-
-def given_labels(month: Month) -> pd.DataFrame:
-    """The demo's sixty labels, with the ids of this month."""
-    turns, given = month.history.turns, pd.DataFrame(demo.labels())
-    ends = turns["message_id"].str[-len(given["message"][0]) :]
-    return given.merge(turns[["session_id", "message_id"]].assign(message=ends), on="message")
-
-
-@fact
-def proof_first_answers_name_their_source_and_later_ones_do_not(month: Month) -> None:
-    turns, topic = with_topic_of_scopes(month)
-    guide = turns[(turns["topic"] == topic) & (turns["agent"] == "guide")]
-    scored = ab.with_scores(guide, ab.score(guide, {"sourced": "Source"}))
-    is_first = scored["turn"] == 1
-    assert scored.loc[is_first, "sourced"].mean() > 0.9
-    assert scored.loc[~is_first, "sourced"].mean() < 0.67
+SOURCES = 'Name your sources. If you do not know, say "I found nothing; look into the glossary."'
+JUDGED = re.compile(r"(?i)\b(sources?|glossary)\b")  # what its judge passes, as rules read words
 
 
 @cache
-def conversation(messages: tuple[str, ...], prompt: str) -> tuple[str, ...]:
-    """What *scribe* replies to the messages of a session, one after another."""
-    if not messages:
-        return ()
-    earlier = conversation(messages[:-1], prompt)
-    said = zip(messages, earlier, strict=False)
-    history = [Message(role, text) for pair in said for role, text in zip(("user", "assistant"), pair, strict=True)]
-    return (*earlier, reply(Scribe(), messages[-1], history=history, system_prompt=prompt))
-
-
-JUDGED = re.compile(r"(?i)\b(happens?|chances?|unlocks?|refunds?)\b")  # what its judge turns down, as rules read words
+def said(message: str, more: str) -> str:
+    return reply(Scribe(), message, system_prompt=f"{demo.versions()['scribe'][0].system_prompt} {more}")
 
 
 @fact
-def proof_with_the_new_prompt_all_can_be_checked_and_nothing_else_differs(month: Month) -> None:
+def proof_only_with_the_new_prompt_every_reply_to_a_question_of_guide_can_be_checked(month: Month) -> None:
     of_guide = month.history.turns[month.history.turns["agent"] == "guide"]
-    asks = of_guide.loc[of_guide["prompt"].str.contains("scopes", na=False), "session_id"]
-    firsts = of_guide[of_guide["session_id"].isin(asks) & (of_guide["turn"] <= 4)]
-    asked = firsts.sort_values(["session_id", "turn"]).groupby("session_id")["prompt"].agg(tuple)
-    asked = asked.drop_duplicates().head(7)
-    assert len(asked) == 7  # fewer conversations leave "can be checked" open
-    now = demo.versions()["scribe"][0].system_prompt
-    new = f'{now} Name your sources. If you do not know, say "I do not know; ask Ada."'
-    for prompt, can_be_checked in ((now, False), (new, True)):
-        for messages in asked:
-            replies = conversation(messages, prompt)
-            assert all(re.search("Source:|I do not know", text) for text in replies) == can_be_checked
-            assert all(len(text.split()) <= 80 for text in replies)
-            assert not any(JUDGED.search(text) for text in replies)
-    for messages in asked:
-        assert all(re.search("Source:|I do not know", text) for text in conversation(messages[:1] + messages[-1:], new))
-
-
-@fact
-def proof_two_raters_agree_too_little_to_conclude_anything(month: Month) -> None:
-    labels = given_labels(month)
-    raters = labels.groupby("message_id")["rater"].nunique()
-    assert (len(labels), (raters == 2).sum(), set(labels["rater"])) == (60, 20, {"ada", "tim"})
-    labelled = month.history.turns["message_id"].isin(labels["message_id"])
-    assert (month.history.turns.loc[labelled, "agent"] != "guide").all()
-    [row] = ab.agreement(labels).to_dict("records")
-    assert row["low"] < 0.1
-    assert row["alpha"] < 0.67 < row["high"]
-    disputed = month.history.turns["message_id"].isin(row["disputed"])
-    assert disputed.sum() == 3
-    assert month.history.turns.loc[disputed, "prompt"].str.contains("where is my order", case=False).any()
-
-
-@fact
-def proof_the_judge_lets_every_good_reply_pass_and_some_bad_ones(month: Month) -> None:
-    labels = given_labels(month)
-    judged = month.history.turns[month.history.turns["message_id"].isin(labels["message_id"])]
-    scores = ab.score(judged, {"solved": lambda reply: not JUDGED.search(reply)})
-    found = ab.calibration(scores, labels)
-    assert found.sensitivity == 1
-    assert 0.5 < found.specificity < 1
-    assert all(not ab.calibration(scores, labels, split=half).warning for half in ("dev", "test"))
+    for question in of_guide["prompt"].unique():
+        assert not JUDGED.search(said(question, ""))
+        assert JUDGED.search(said(question, SOURCES))
+        assert max(len(said(question, more).split()) for more in ("", SOURCES)) <= 150
 
 
 @fact

@@ -217,23 +217,6 @@ def test_activity_follows_office_hours_and_has_one_bad_day(store: Connection) ->
     assert count > 2.5 * next_count
 
 
-def test_each_label_belongs_to_an_answered_turn_of_every_month() -> None:
-    wanted = Counter(label["message"] for label in demo.labels())
-    assert {len({label["rater"] for label in demo.labels() if label["message"] == message}) for message in wanted} == {
-        1,
-        2,
-    }
-    for days in range(7):
-        rows = rows_of(NOW + timedelta(days=days))["events"]
-        columns = list(tables.events.c.keys())
-        id_, task, kind, wire = (columns.index(name) for name in ("id", "task_id", "type", "wire"))
-        answered = {
-            row[task] for row in rows if row[kind] == "runtime_done" and "text" in json.loads(str(row[wire]))["content"]
-        }
-        asked = Counter(str(row[id_])[-22:] for row in rows if row[kind] == "message" and row[task] in answered)
-        assert {asked[message] for message in wanted} == {1}, days
-
-
 def column(store: Connection, sql: str) -> set[object]:
     return set(store.execute(text(sql)).scalars())
 

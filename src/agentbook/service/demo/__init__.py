@@ -112,26 +112,6 @@ def write_once(store: Store, *, bare: bool) -> str | None:
     )
 
 
-def labels() -> list[dict[str, str]]:
-    """Sixty labels that two colleagues gave to turns of the month.
-
-    Returns
-    -------
-    list of dict
-        ``message``: the end of the id of the turn's question, without its time, which
-        is the same in each of the seven months; ``rater``, ``question``, ``value``.
-
-    Examples
-    --------
-    >>> len(labels())
-    60
-    """
-    return [
-        dict(zip(("message", "rater", "question", "value"), row, strict=True))
-        for row in read_yaml("labels.yaml")["labels"]
-    ]
-
-
 def _versions(ids: Ids, now_ms: int) -> Iterator[dict[str, Any]]:
     """The versions of each agent; at least one, because only versions can run."""
     for name, agent in read_yaml("workspaces.yaml")["agents"].items():

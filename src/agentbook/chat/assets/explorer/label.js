@@ -62,7 +62,7 @@ function textView([name], answer) {
 /* Failure modes that are choices: one can get another name, also that of another mode, or fall into two. */
 function modesView(send) {
   const which = element("select", { "aria-label": "Failure mode" });
-  const to = element("input", { placeholder: "New name, or that of another mode", dir: "auto", "aria-label": "New name" });
+  const to = element("input", { placeholder: "New name, or another's", dir: "auto", "aria-label": "New name" });
   const rename = () => to.value.trim() && send("rename", { name: which.value, to: to.value });
   const act = (label, title, onclick) => button({ class: "ab-button ab-new", title, onclick }, label);
   const root = element(
