@@ -18,6 +18,7 @@ from ..tabular import frame_of, is_tabular
 _LISTS_TABLES = re.compile(
     r"^\s*show\s+(all\s+)?tables\b|\b(from|join)\s+(duckdb_(tables|views)\b|information_schema\s*\.)", re.IGNORECASE
 )
+_AGAIN_S = 0.05
 _READS = ("SELECT", "EXPLAIN", "MULTI")  # DESCRIBE and SHOW are SELECT, and PIVOT is MULTI
 
 
@@ -95,12 +96,13 @@ def run_sql(
         for name in views if _LISTS_TABLES.search(sql) else words & views.keys():
             connection.register(name, to_arrow(views[name]()))
         stop = limits.stop or threading.Event()
-        has_ended = False
+        ended = threading.Event()
 
         def interrupt() -> None:
             stop.wait(limits.timeout_s)
-            if not has_ended:
+            while not ended.is_set():  # again: DuckDB forgets it between two steps of a query
                 connection.interrupt()
+                ended.wait(_AGAIN_S)
 
         if limits.timeout_s is not None or limits.stop is not None:
             threading.Thread(target=interrupt, daemon=True).start()
@@ -127,7 +129,7 @@ def run_sql(
                 said = unknown[0] + (f': did you mean "{match}"?' if match else ".")
             raise duckdb.CatalogException(f"{said}\nStore.query has the tables {', '.join(names)}.") from None
         finally:
-            has_ended = True
+            ended.set()
             stop.set()
 
 
