@@ -50,7 +50,7 @@ from .asserts import require_embeddings
 from .check import FUNCTION, Check
 from .checks import read_checks
 from .conversations import CannotContinue, Script, scripted, simulated
-from .experiment import Answer, Experiment, Key, require_names
+from .experiment import Answer, Experiment, Key, Status, require_names
 from .file import from_data, lab_data, read_lab, write_lab
 from .inputs import Input
 from .judging import Judges, judge_missing, require_agents
@@ -375,7 +375,7 @@ class Run:
 
     # One question
 
-    def _new_answer(self, key: Key, *, agent: str | None, status: str = "asking") -> Answer:
+    def _new_answer(self, key: Key, *, agent: str | None, status: Status = "asking") -> Answer:
         source = self.lab.input_set.find(key[1])
         message = None if source.message == source.text else source.message
         return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row), run_at=self._began_at)
@@ -470,8 +470,8 @@ class Run:
                     outcome.reason = f"Turn {number} of the conversation ({clip(say, 40)}): {outcome.reason}"
                     break
                 said = outcome.text or "", outcome.latency_s, self.budget.cost(outcome.usage), say
-                others = {"session_id": outcome.session_id, "finish_reason": outcome.finish_reason}
-                answer.turns.append(Reply(*said, steps=_steps_of(outcome), **others))
+                reply = Reply(*said, steps=_steps_of(outcome), session_id=outcome.session_id)
+                answer.turns.append(dataclasses.replace(reply, finish_reason=outcome.finish_reason))
         except CannotContinue as error:
             outcomes.append(Outcome("failed", reason=str(error)))
         return _joined(outcomes)

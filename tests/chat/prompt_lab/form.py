@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import altair  # noqa: F401 - which takes long on a busy machine, and the first run would wait for it
+
 from agentbook.chat.prompt_lab.view import LabView
 from agentbook.events import loop
 

@@ -16,7 +16,9 @@ from agentbook.chat.prompt_lab.results import static_html, summary_html
 from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import checks
+from agentbook.evaluation.check import parse_check
 from agentbook.evaluation.experiment import Answer, Experiment
+from agentbook.evaluation.inputs import Input
 from agentbook.evaluation.model import Grade
 
 from .form import add, fill, hidden, run, until, words
@@ -85,6 +87,10 @@ def test_the_summary_counts_what_a_check_could_not_decide(lab: PromptLab) -> Non
     lab.run(["one", "two"], checks={"odd": lambda reply: 1 / ("two" in reply), "kind": "kind"}, progress=False)
     cells = re.findall(r'<td class="ab-figure">(.*?)</td>', summary_html(lab._lab))
     assert cells[:3] == ["2 of 2", "1 of 1, 1 undecided", "2 of 2"]
+    lab._lab.input_set.add([Input("three", "three", checks=(parse_check("own: equals: Be kind.: three"),))])
+    lab.run(progress=False)
+    cells = re.findall(r'<td class="ab-figure">(.*?)</td>', summary_html(lab._lab))
+    assert cells[3] == "1 of 1", "a check of one input leaves none of the others undecided"
 
 
 def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:

@@ -82,7 +82,7 @@ class PromptDiff:
     @property
     def text(self) -> str:
         """A unified diff with one sentence per line; empty if nothing changed."""
-        old, new = ([part.strip() for part in _sentences(prompt)] for prompt in (self.old, self.new))
+        old, new = ([part.strip() for part in _parts(prompt) if part.strip()] for prompt in (self.old, self.new))
         if _is_too_long(old, new):
             lines = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
             return "" if old == new else "\n".join([f"--- {self.old_label}", f"+++ {self.new_label}", *lines])
@@ -114,10 +114,6 @@ def _html(mark: str, text: str) -> str:
     return f'<span class="ab-{kind}">{begin}{escape(text)}{end}</span>'
 
 
-def _sentences(text: str) -> list[str]:
-    return [part for part in _SENTENCE.findall(text) if part.strip()]
-
-
 def _parts(text: str) -> list[str]:
     return [part for part in _SENTENCE.findall(text) if part]
 
@@ -144,8 +140,7 @@ def _shared_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]
 
 def _middle_pieces(before: Sequence[str], after: Sequence[str]) -> Iterator[Piece]:
     if _is_too_long(before, after):
-        yield "-", "".join(before)
-        yield "+", "".join(after)
+        yield from (("-", "".join(before)), ("+", "".join(after)))
         return
     matcher = SequenceMatcher(None, [part.strip() for part in before], [part.strip() for part in after])
     for kind, i, j, k, m in matcher.get_opcodes():
@@ -161,15 +156,9 @@ def _middle_pieces(before: Sequence[str], after: Sequence[str]) -> Iterator[Piec
 
 def _word_pieces(old: str, new: str) -> Iterator[Piece]:
     before, after = _WORD.findall(old), _WORD.findall(new)
-    if _is_too_long(before, after):
-        yield "-", old
-        yield "+", new
-        return
     matcher = SequenceMatcher(None, before, after)
-    common = sum(_count_words(before[block.a : block.a + block.size]) for block in matcher.get_matching_blocks())
-    if common < MIN_SIMILARITY * min(_count_words(before), _count_words(after)):
-        yield "-", old
-        yield "+", new
+    if _is_too_long(before, after) or not _is_similar(matcher, before, after):
+        yield from (("-", old), ("+", new))
         return
     removed = added = ""
     for kind, i, j, k, m in matcher.get_opcodes():
@@ -185,6 +174,11 @@ def _word_pieces(old: str, new: str) -> Iterator[Piece]:
             removed, added = removed + old, added + new
     yield "-", removed
     yield "+", added
+
+
+def _is_similar(matcher: SequenceMatcher[str], before: list[str], after: list[str]) -> bool:
+    common = sum(_count_words(before[block.a : block.a + block.size]) for block in matcher.get_matching_blocks())
+    return common >= MIN_SIMILARITY * min(_count_words(before), _count_words(after))
 
 
 def _count_words(tokens: list[str]) -> int:

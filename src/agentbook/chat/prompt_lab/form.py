@@ -15,6 +15,7 @@ import anywidget
 import ipywidgets as widgets
 
 from ...api.errors import AgentbookError
+from ...evaluation.variant import Variant
 from ...events import loop
 from ..assets import read_module
 from ..html.sanitize import escape, visible
@@ -138,6 +139,10 @@ class Form:
     def question(self, label: str, tooltip: str, work: Callable[[], Any], line: str) -> Question:
         """A question whose answer does something, as a button does."""
         return Question(self, label, tooltip, self._act(work, line))
+
+    def applying(self, apply: Callable[[], Coroutine[Any, Any, None]], line: str) -> Applying:
+        """The questions before the agent is changed."""
+        return Applying(self, apply, line)
 
     def _act(self, work: Callable[[], Any], line: str) -> Callable[[], None]:
         return partial(self.start if inspect.iscoroutinefunction(work) else self.attempt, work, line)
@@ -345,6 +350,32 @@ class Question:
     def _close(self, then: Callable[[], None] = lambda: None) -> None:
         show(self.widget, False)
         then()
+
+
+class Applying:
+    """Asks before the agent is changed, and once more if the comparison is open.
+
+    Attributes
+    ----------
+    first, again : Question
+    """
+
+    def __init__(self, form: Form, apply: Callable[[], Coroutine[Any, Any, None]], line: str) -> None:
+        self._lab, self._open = form.lab, ""
+        self.first = form.question("Apply it", "Commit the new version now", self._confirm, line)
+        self.again = form.question("Apply all the same", "Commit it without a verdict", apply, line)
+
+    def ask(self, variant: Variant, effect: str) -> str:
+        """Ask, or say that the agent already runs on this configuration."""
+        if text := self._lab.unchanged_text(variant):
+            return text
+        said, self._open = self._lab.verdict_on(variant)
+        self.first.ask(f"{said} {effect}".lstrip())
+        return ""
+
+    def _confirm(self) -> str:
+        self.again.ask(self._open, needed=bool(self._open))
+        return ""
 
 
 class FormAccessibility(anywidget.AnyWidget):

@@ -88,9 +88,8 @@ class ResultsPart:
         self.winner = Choice("Winner")
         self.apply = form.button("Apply the winner", "Commit it as a new version", self._ask_apply, WINNER)
         self.undo = form.button("Undo", "Restore the agent's earlier configuration", self._undo, WINNER)
-        self.applying = form.question("Apply it", "Commit the new version now", self._confirm, WINNER)
-        self.applying_open = form.question("Apply all the same", "Commit it without a verdict", self._apply, WINNER)
-        self._open = ""  # asked before a variant is applied whose comparison is open
+        self._applying = form.applying(self._apply, WINNER)
+        self.applying, self.applying_open = self._applying.first, self._applying.again
         self.path = text_field("File: .json with the replies, .yaml for agentbook eval", "", "ab-grow")
         self.path.value = "prompt-lab.json"
         self.save = form.button("Save", "Write variants, inputs and checks to this file", self._save, FILE)
@@ -212,16 +211,7 @@ class ResultsPart:
         name = self.winner.value
         if not name:
             raise ValueError("No variant passed a check, so none is proposed: choose the winner.")
-        if text := self._lab.unchanged_text(self._lab.variant(name)):
-            return text
-        effect = self._lab.replacement_text(name)
-        said, self._open = self._lab.verdict_on(self._lab.variant(name))
-        self.applying.ask(f"{said} {effect}".lstrip())
-        return ""
-
-    def _confirm(self) -> str:
-        self.applying_open.ask(self._open, needed=bool(self._open))
-        return ""
+        return self._applying.ask(self._lab.variant(name), self._lab.replacement_text(name))
 
     async def _apply(self) -> None:
         name, say = self.winner.value, self._say

@@ -223,8 +223,7 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
 
 def _html_of(answers: Sequence[Answer], baselines: Sequence[Answer], baseline: str | None) -> list[str | None]:
     by_repeat = {answer.repeat: answer.shown for answer in baselines}
-    bodies = ((each.reply is not None, each, by_repeat.get(each.repeat)) for each in answers)
-    return [_body(each, other, baseline) if has_reply else None for has_reply, each, other in bodies]
+    return [None if each.reply is None else _body(each, by_repeat.get(each.repeat), baseline) for each in answers]
 
 
 def _body(answer: Answer, other: str | None, baseline: str | None) -> str:

@@ -78,9 +78,8 @@ class VariantsPart:
         self.run.add_class("ab-now")
         self.cancel = form.button("Stop editing", "Leave the variant as it is", self._stop_editing, FORM)
         self.apply = form.button("Apply to the agent", "Commit it as a new version", self._ask_apply, FORM, "ab-small")
-        self.applying = form.question("Apply", "Commit the new version now", self._confirm, FORM)
-        self.applying_open = form.question("Apply all the same", "Commit it without a verdict", self._apply, FORM)
-        self._open = ""  # asked before a variant is applied whose comparison is open
+        self._applying = form.applying(self._apply, FORM)
+        self.applying, self.applying_open = self._applying.first, self._applying.again
         self.publish = form.button("Publish", "Publish the current version", self._ask_publish, FORM, "ab-small")
         self.publishing = form.question("Publish it", "Publish this version now", self._publish, FORM)
         self.results = button("", "ab-small", "Go to the replies", lambda: None)  # by the page
@@ -223,11 +222,10 @@ class VariantsPart:
 
     def _save_as(self) -> tuple[str, str]:
         """The name of what was saved, and words about it."""
-        return self._add_new() if self._edited is None else self._save_edited()
-
-    def _add_new(self) -> tuple[str, str]:
-        numbered = (f"variant {n}" for n in itertools.count(1))
-        variant = self._lab.add_variant(self._read(next(name for name in numbered if name not in self._lab.variants)))
+        if self._edited is not None:
+            return self._save_edited()
+        names = (name for n in itertools.count(1) if (name := f"variant {n}") not in self._lab.variants)
+        variant = self._lab.add_variant(self._read(next(names)))
         return variant.name, f"Added the variant “{variant.name}”. Press Run to ask it."
 
     def _save_edited(self) -> tuple[str, str]:
@@ -286,19 +284,10 @@ class VariantsPart:
         return f"Removed the variant “{self._removed}”."
 
     def _ask_apply(self) -> str:
-        variant = self._lab.check_appliable(self._read(APPLIED))
-        if text := self._lab.unchanged_text(variant):
-            return text
-        current = self._lab.current
+        variant, current = self._lab.check_appliable(self._read(APPLIED)), self._lab.current
         instead = f" instead of version {current.label}" if current is not None else ""
-        said, self._open = self._lab.verdict_on(variant)
         effect = f"{self._lab.agent_name} will run on this configuration{instead}, for everyone who uses it."
-        self.applying.ask(f"{said} {effect}".lstrip())
-        return ""
-
-    def _confirm(self) -> str:
-        self.applying_open.ask(self._open, needed=bool(self._open))
-        return ""
+        return self._applying.ask(variant, effect)
 
     async def _apply(self) -> None:
         variant = self._read(APPLIED)
