@@ -303,7 +303,7 @@ def test_find_a_better_prompt_with_stop_and_continue(lab: Lab, page: Page) -> No
     root.locator(".ab-stop:visible").last.click()
     root.get_by_text("Stopped, so there is no verdict").wait_for()
     find.click()
-    root.get_by_text("now 1 is better than now at").wait_for()
+    root.get_by_text("is better than now at").wait_for()
     expect(root.locator(".ab-lab-suggestion")).to_contain_text("Name your sources.")
     root.locator(".ab-lab-suggestion").scroll_into_view_if_needed()
     page.screenshot("prompt-lab-better")

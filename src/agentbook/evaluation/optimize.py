@@ -189,11 +189,9 @@ class Search:
             self.work.spent = sum(cost or 0.0 for cost in self._costs(self._earlier))
             known = f"{len(self.work.answered)} replies and {len(self._earlier)} proposals"
             self.notes.append(f"Continued: {known} were there.")
-        base = self._variant(prompt)
         end = self._record(earlier)
         try:
-            for each, name in self._names.items():
-                self._write(candidate=name, prompt=each)
+            base = self._variant(prompt)
             result = self._verdict(base, prompt, self._search(prompt))
             if self._recorder is not None and not self.is_stopped():
                 self._recorder.end()
@@ -322,8 +320,8 @@ class Search:
             self.work.spent += asked.cost or 0.0
             new, why = read_proposal(asked.reply) or (None, "")
             said = _Proposal(prompt, new, why, asked.cost)
+            self._write(proposal=asdict(said))
         self._proposals.append(said)
-        self._write(proposal=asdict(said))
         return prompt if said.prompt is None else said.prompt
 
     # Questions
