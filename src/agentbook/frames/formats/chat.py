@@ -20,7 +20,20 @@ from .messages import CALLS, CONTENTS, first, is_agents, is_message, items_of, m
 from .model import Conversation, Item, Message, Problems, Records, Result, amount, mapping, parsed, said
 
 # What is read of a message; the rest is its ``extra``.
-_KNOWN = {"role", "type", "kind", "name", "id", "status", "message", "data", "kwargs", "additional_kwargs", "tokens"}
+_KNOWN = {
+    "role",
+    "type",
+    "kind",
+    "name",
+    "id",
+    "status",
+    "message",
+    "data",
+    "kwargs",
+    "additional_kwargs",
+    "tokens",
+    "children",
+}
 _KNOWN |= {"created_at", "createdAt", "timestamp", "usage", "usage_metadata", "model", "model_name", *CONTENTS, *CALLS}
 # Where a record has its messages, and where a response beside them.
 _REQUESTS = ("request", "request_body", "body", "params", "input", "inputs", "values", "chat")
@@ -85,10 +98,16 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     for record in map(_decoded, records):
         if message := next((each for each in _answers(record) if _is_reply(each)), None):
             record = {**record, "response": {**message, "id": None}}
-        elif mapping(record.get("result")).get("type") in ("errored", "canceled", "expired"):
-            record = {**record, "error": mapping(record["result"]).get("error") or record["result"]["type"]}
+        elif (result := mapping(record.get("result"))).get("type") in ("errored", "canceled", "expired"):
+            error = mapping(result.get("error"))
+            record = {**record, "error": error.get("error") or error or result["type"]}
         id_ = next(
-            (record[name] for name in ("conversation_id", "sessionId", "custom_id", "id") if record.get(name)), None
+            (
+                record[name]
+                for name in ("conversation_id", "conversationId", "sessionId", "custom_id", "id")
+                if record.get(name)
+            ),
+            None,
         )
         if record.get("epoch") not in (None, 1):  # of a sample of Inspect
             id_ = f"{id_}/{record['epoch']}"
@@ -128,7 +147,7 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     system = first({**record, **request}, "system", "instructions")
     asked = first(request, "messages", "contents", "input") or []
     asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-    messages = [*([{"role": "system", "content": system}] if system else []), *asked]
+    messages = [*([{"role": "system", "content": system}] if system else []), *_flat(asked)]
     items = [item for message in messages for item in _said(message, problem)]
     error = next((each["error"] for each in _answers(record) if each.get("error")), record.get("error_str"))
     for name in _REPLIES:
@@ -143,13 +162,20 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
                 items += reply
             elif is_new or not (reply or error):
                 problem(f"{name}, beside the messages, was left out", value)
-    for name in (each for each in _MAYBE if record.get(each) and _is_open(items)):
-        problem(f"{name}, beside the messages, was left out", record[name])
     if error and _is_open(items):
         items.append(Message("assistant", error=str(first(mapping(error), "message", "type", "code") or error)))
     elif error:
         problem("an error beside a reply was left out", error)
+    for name in (each for each in _MAYBE if record.get(each) and _is_open(items)):
+        problem(f"{name}, beside the messages, was left out", record[name])
     return items
+
+
+def _flat(messages: Iterable[Any]) -> Iterator[Any]:
+    """Messages, and those that answer them, as LibreChat nests them."""
+    for each in messages:
+        yield each
+        yield from _flat(each.get("children") or ()) if isinstance(each, dict) else ()
 
 
 def _after_user(items: list[Item | Result]) -> list[Item | Result]:

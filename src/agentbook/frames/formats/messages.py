@@ -36,7 +36,7 @@ _SILENT += ("compaction", "compaction_summary", "step_start")
 _HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 _CALL_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id", "id")
 # Where a message has its text and parts, and where it has calls beside them.
-CONTENTS = ("parts", "content", "contents", "output", "refusal")
+CONTENTS = ("parts", "content", "contents", "output", "refusal", "text")
 CALLS = ("tool_calls", "toolCalls", "function_call")
 # Where an object has its messages, and where a single text, in the order of preference.
 _HOMES: tuple[str, ...] = ("messages", "message", "choices", "generations", "input", "inputs", "output", "outputs")
@@ -159,6 +159,8 @@ def opened(value: Mapping[str, Any]) -> dict[str, Any]:
     whole = {**value, **inner}
     if isinstance(names := value.get("id"), list) and names:  # of LangChain's class
         whole["type"] = names[-1]
+    if "isCreatedByUser" in value:  # of LibreChat
+        whole["role"] = "user" if value["isCreatedByUser"] else "assistant"
     if not whole.get("tool_calls"):
         whole["tool_calls"] = mapping(whole.get("additional_kwargs")).get("tool_calls")
     return whole
