@@ -245,9 +245,9 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
                     "small" if "small" in str(document) else None]) for document in LIBRARIES
     ],
     "Logs of Helicone, Portkey and OpenPipe": [
-        ([{"request_body": {"messages": [ASKED]}, "response_body": COMPLETION, "cost": 0.5,
+        ([{"request_body": {"messages": [ASKED]}, "response_body": COMPLETION,
            "request_created_at": "2026-11-02T10:00:00Z", "response_created_at": "2026-11-02T10:00:05Z"}], WHOLE),
-        ([{"id": "p", "request": {"messages": [ASKED]}, "response": COMPLETION, "cost": 0.5}], WHOLE),
+        ([{"id": "p", "request": {"messages": [ASKED]}, "response": COMPLETION}], WHOLE),
         ([{"input": {"messages": [ASKED]}, "output": COMPLETION, "tags": {}}], WHOLE),
         (pd.DataFrame([{"request_body": json.dumps({"messages": [ASKED]}), "response_body": json.dumps(COMPLETION)}]), WHOLE),
     ],

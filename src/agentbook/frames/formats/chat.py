@@ -17,24 +17,12 @@ import msgspec
 
 from ..analysis.turn_details import BY_MODEL, is_cost, is_count
 from .messages import CALLS, CONTENTS, first, is_agents, is_message, items_of, messages_of, opened, text_or_none
-from .model import Conversation, Item, Message, Problems, Records, Result, amount, mapping, parsed, said
+from .model import Conversation, Item, Message, Problems, Records, Result, mapping, parsed, said
 
 # What is read of a message; the rest is its ``extra``.
-_KNOWN = {
-    "role",
-    "type",
-    "kind",
-    "name",
-    "id",
-    "status",
-    "message",
-    "data",
-    "kwargs",
-    "additional_kwargs",
-    "tokens",
-    "children",
-}
-_KNOWN |= {"created_at", "createdAt", "timestamp", "usage", "usage_metadata", "model", "model_name", *CONTENTS, *CALLS}
+_KNOWN = {"role", "type", "kind", "name", "id", "status", "message", "data", "kwargs", "additional_kwargs", "children"}
+_KNOWN |= {"created_at", "createdAt", "timestamp", "usage", "usage_metadata", "tokens", "model", "model_name"}
+_KNOWN |= {*CONTENTS, *CALLS}
 # Where a record has its messages, and where a response beside them.
 _REQUESTS = ("request", "request_body", "body", "params", "input", "inputs", "values", "chat")
 _RESPONSES = ("response", "response_body", "output")
@@ -130,7 +118,7 @@ def _describe(talk: Conversation, record: Mapping[str, Any], answer: Mapping[str
         last.model = answer["model"] if isinstance(answer.get("model"), str) else last.model
         if counts := {name: _counted(each) for name, each in mapping(record.get("model_usage")).items()}:
             last.usage = {BY_MODEL: counts}  # of all calls in a sample of Inspect
-        if is_cost(cost := amount(first(record, "response_cost", "spend", "cost"))):
+        if is_cost(cost := first(record, "response_cost", "spend")):
             last.usage = {**(last.usage or {}), "reported_cost": cost}
         last.at = last.at or problem.end(users[-1].at if users else None, record.get(ended), ended)
         last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
