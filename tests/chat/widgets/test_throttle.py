@@ -148,14 +148,11 @@ def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, 
     return done
 
 
-@pytest.mark.parametrize(
-    ("work", "drawn", "at"),
-    [
-        (Throttle.request_draw, 2, SAVE_S),  # the page had time to paint
-        (Throttle.flush, 2, 0.01),  # at once
-        (Throttle.end, 1, SAVE_S),
-    ],
-)
+# After a drawing, the page has time to paint.
+SAVED = [(Throttle.request_draw, 2, SAVE_S), (Throttle.flush, 2, 0.01), (Throttle.end, 1, SAVE_S)]
+
+
+@pytest.mark.parametrize(("work", "drawn", "at"), SAVED)
 def test_what_was_drawn_is_saved(loop: Virtual, work: Callable[[Throttle], None], drawn: int, at: float) -> None:
     done = saved(loop, work)
     assert [kind for kind, _ in done] == ["draw"] * drawn + ["save"]
