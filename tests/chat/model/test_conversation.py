@@ -145,8 +145,7 @@ async def test_a_late_reply_after_stop_is_recorded() -> None:
     platform.reply("Done thinking")
     await until(lambda: exchange.status == "answered", conversation)
     assert turn.text == exchange.text == "Done thinking"
-    assert LATE in conversation.to_markdown()
-    assert LATE in foot(exchange)
+    assert all(LATE in text for text in (conversation.to_markdown(), foot(exchange)))
     await conversation.aclose()
 
 
