@@ -187,6 +187,7 @@ def test_failure_modes_are_renamed_merged_and_split_where_one_chooses_them(tmp_p
     assert labels["m2"] == labels["m3"] in state["modes"]
     assert (labels["m4"], len(labels)) == ("No source.", 5)
     assert say(labeller, "rename", name="gone", to="x")["notice"]
+    assert "alike" in say(labeller, "split", name="No source.")["notice"]
     assert list(modes) != list(labeller.modes), "modes do not change"
 
 

@@ -415,7 +415,10 @@ class Labeller(Shown):
                 name, to = str(message.get("name")), visible(str(message.get("to"))).strip()
                 self._change(self.modes.rename({name: to}), name, to)
             case "split" if self.modes is not None:
-                self._change(self.modes.split(name := str(message.get("name"))), name)
+                modes = self.modes.split(name := str(message.get("name")))
+                if len(modes) == len(self.modes):
+                    raise ValueError(f"The notes of {name!r} are alike, so they stay together.")
+                self._change(modes, name)
 
     def _change(self, modes: FailureModes, name: str, to: str | None = None) -> None:
         """Use other modes; what this rater chose changes with them."""
