@@ -23,7 +23,7 @@ import agentbook as ab
 DOCS = Path(__file__).resolve().parents[1]
 ROWS, WIDEST = 5, 60
 OPENING = re.compile(
-    r"\A(?P<title># .*\n\n)(?P<image>!\[[^\]]*\]\(images/(?P<name>[\w-]+)\.svg\)\n\n)?"
+    r"\A(?P<title># .*\n\n(?:[^!|].*\n)+\n)(?P<image>!\[[^\]]*\]\(images/(?P<name>[\w-]+)\.svg\)\n\n)?"
     r"(?P<block>```python\n(?P<code>(?:.*\n)*?)```\n\n)(?P<table>(?:\|.*\n)+)"
 )
 
@@ -35,9 +35,9 @@ def run(code: str) -> tuple[Any, pd.DataFrame]:
     for statement in ast.parse(code).body:
         if isinstance(statement, ast.Expr):
             is_picture = "# the picture" in lines[(statement.end_lineno or 1) - 1]
-            values[is_picture] = eval(ast.unparse(statement), names)
+            values[is_picture] = eval(ast.unparse(statement), names)  # noqa: S307 - the manual's own blocks
         else:
-            exec(ast.unparse(statement), names)
+            exec(ast.unparse(statement), names)  # noqa: S102
     return values.get(True), values[False]
 
 

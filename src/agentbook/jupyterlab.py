@@ -191,8 +191,10 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     for name, path in _files(notebooks) if notebooks else ():
         content = path.read_bytes()
         yield name, content.replace(b"](../docs/", b"](docs/").replace(b"](../../docs/", b"](../docs/")
-    for path in sorted([*pages.glob(_PAGES), *pages.glob("images/*.svg")]) if pages else ():
-        yield f"docs/{path.relative_to(pages).as_posix()}", path.read_bytes().replace(b"](../notebooks/", b"](../")
+    if pages:
+        for path in sorted([*pages.glob(_PAGES), *pages.glob("images/*.svg")]):
+            content = path.read_bytes().replace(b"](../notebooks/", b"](../")
+            yield f"docs/{path.relative_to(pages).as_posix()}", content
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:
