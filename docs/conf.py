@@ -38,18 +38,34 @@ extensions = [
 ]
 exclude_patterns = ["**.ipynb_checkpoints"]
 html_theme = "pydata_sphinx_theme"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 6}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+    "navbar_start": ["navbar-logo", "version"],
+}
 html_title = "agentbook"
 html_sidebars = {"gallery": []}  # a page without pages below it
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_search_scorer = str(HERE / "_static" / "scorer.js")  # knows the manual's order by this script:
-html_js_files = [(None, {"body": f"const MANUAL = {json.dumps(order((HERE / ORDER).read_text('utf-8')))};"})]
+html_search_scorer = str(
+    HERE / "_static" / "scorer.js"
+)  # knows the manual's order by this script:
+html_js_files = [
+    (
+        None,
+        {
+            "body": f"const MANUAL = {json.dumps(order((HERE / ORDER).read_text('utf-8')))};"
+        },
+    )
+]
 html_show_sourcelink = False
 templates_path = ["_templates"]
 
 nb_execution_mode = "off"  # the stored outputs are tested
-nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
+nb_mime_priority_overrides = [
+    ("html", "application/vnd.jupyter.widget-view+json", None)
+]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 suppress_warnings = [
@@ -71,7 +87,9 @@ intersphinx_mapping = {
 intersphinx_disabled_reftypes = ["std:doc"]
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
-numpydoc_xref_ignore = "all"  # words such as "of"; the names that link are those of the aliases
+numpydoc_xref_ignore = (
+    "all"  # words such as "of"; the names that link are those of the aliases
+)
 nitpicky = True
 
 # Pages that had another name: links to them still lead somewhere.

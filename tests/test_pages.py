@@ -16,7 +16,7 @@ import pytest
 import agentbook as ab
 from agentbook.cli import main
 from agentbook.evaluation.file import read_lab
-from agentbook.service.demo.manual import manual
+from agentbook.service.demo.manual import ORDER, manual, order
 from frames.plot.test_plot import events_of
 
 ROOT = Path(__file__).parents[1]
@@ -169,6 +169,21 @@ def test_the_readme_names_ten_names_to_begin_with() -> None:
     names = re.findall(r"^\| `ab\.(\w+)` \|", section, re.MULTILINE)
     assert len(set(names)) == 10
     assert set(names) <= set(ab.__all__)
+
+
+def test_every_page_of_the_manual_has_a_place_and_a_subject() -> None:
+    listed = order((ROOT / "docs" / ORDER).read_text("utf-8"))
+    pages = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md")}
+    assert sorted([*pages, "reference"]) == sorted(listed)
+    assert {name: text.count("\n") for name, text in pages.items() if text.count("\n") > 250} == {}
+
+
+def test_the_tables_of_notebooks_list_each_with_its_minutes() -> None:
+    tables = PAGES["tutorials.md"] + PAGES["how-tos.md"]
+    rows = re.findall(r"^\| \[[^\]]+\]\(\.\./notebooks/([^)]+)\) \| \d+ \| \S", tables, re.MULTILINE)
+    assert sorted(rows) == sorted(
+        path.relative_to(ROOT / "notebooks").as_posix() for path in (ROOT / "notebooks").rglob("*.ipynb")
+    )
 
 
 def test_every_public_name_is_explained_on_a_page() -> None:

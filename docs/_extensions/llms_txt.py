@@ -25,8 +25,17 @@ def markdown_of(path: Path) -> str:
     """The text of a page, with what it includes; of a notebook, its cells."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
-        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
-        text = "\n\n".join(f"```python\n{source}\n```" if kind == "code" else source for kind, source in cells) + "\n"
+        cells = [
+            (cell["cell_type"], "".join(cell["source"]))
+            for cell in json.loads(text)["cells"]
+        ]
+        text = (
+            "\n\n".join(
+                f"```python\n{source}\n```" if kind == "code" else source
+                for kind, source in cells
+            )
+            + "\n"
+        )
         return re.sub(r"\.ipynb(?=[)#])", ".md", text)
     return _INCLUDE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
 
@@ -36,18 +45,27 @@ def write(app: Sphinx, error: Exception | None) -> None:
     if error is not None or app.builder.format != "html":
         return
     sections: dict[str, list[str]] = {"Manual": [], "Tutorials": [], "About": []}
-    places = {name: place for place, name in enumerate(order(Path(app.srcdir, ORDER).read_text("utf-8")))}
-    for name in sorted(app.env.found_docs, key=lambda name: (places.get(name, len(places)), name)):
+    places = {
+        name: place
+        for place, name in enumerate(order(Path(app.srcdir, ORDER).read_text("utf-8")))
+    }
+    for name in sorted(
+        app.env.found_docs, key=lambda name: (places.get(name, len(places)), name)
+    ):
         path = Path(app.env.doc2path(name))
         if path.suffix not in (".md", ".ipynb"):
             continue
         target = Path(app.outdir, f"{name}.md")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(markdown_of(path), "utf-8")
-        section = {"tutorials": "Tutorials", "about": "About"}.get(name.partition("/")[0], "Manual")
+        section = {"tutorials": "Tutorials", "about": "About"}.get(
+            name.partition("/")[0], "Manual"
+        )
         sections[section].append(f"- [{app.env.titles[name].astext()}]({name}.md)")
     parts = [f"## {name}\n\n" + "\n".join(links) for name, links in sections.items()]
-    Path(app.outdir, "llms.txt").write_text("\n\n".join(["# agentbook", f"> {ABOUT}", *parts]) + "\n", "utf-8")
+    Path(app.outdir, "llms.txt").write_text(
+        "\n\n".join(["# agentbook", f"> {ABOUT}", *parts]) + "\n", "utf-8"
+    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

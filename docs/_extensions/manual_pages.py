@@ -29,7 +29,9 @@ def add_trees(app: Sphinx, name: str, source: list[str]) -> None:
     """Add the hidden trees to the manual's contents, the tutorials and the how-tos."""
     if name == "manual":
         for caption, pages in _GROUP.findall(source[0]):
-            names = [page for page in order(pages) if page not in (*NOTEBOOKS, "reference")]
+            names = [
+                page for page in order(pages) if page not in (*NOTEBOOKS, "reference")
+            ]
             source[0] += _TREE.format(caption=caption, names="\n   ".join(names))
     elif name in NOTEBOOKS:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{NOTEBOOKS[name]}\n```\n"
@@ -37,7 +39,9 @@ def add_trees(app: Sphinx, name: str, source: list[str]) -> None:
 
 def redirect(app: Sphinx, error: Exception | None) -> None:
     """Write a page under each old name, which leads to the new one."""
-    for old, new in app.config.agentbook_moved.items() if app.builder.format == "html" else ():
+    for old, new in (
+        app.config.agentbook_moved.items() if app.builder.format == "html" else ()
+    ):
         Path(app.outdir, f"{old}.html").write_text(_REDIRECT.format(new=new), "utf-8")
 
 

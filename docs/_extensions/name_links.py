@@ -63,14 +63,23 @@ class LinkNames(SphinxPostTransform):
                 continue
             entry = objects[name]
             link = make_refnode(
-                self.app.builder, self.env.docname, entry.docname, entry.node_id, literal.deepcopy(), name
+                self.app.builder,
+                self.env.docname,
+                entry.docname,
+                entry.node_id,
+                literal.deepcopy(),
+                name,
             )
             literal.replace_self(link)
 
     def _name(self, literal: nodes.literal) -> str | None:
         """The name in the reference; docstrings leave out ``ab.``, and say `turns`."""
         code = literal.astext()
-        return full_name(f"ab.{code}" if "name" in literal["classes"] and not code.startswith("ab.") else code)
+        return full_name(
+            f"ab.{code}"
+            if "name" in literal["classes"] and not code.startswith("ab.")
+            else code
+        )
 
 
 def _is_linked(node: nodes.Node) -> bool:

@@ -18,7 +18,9 @@ from typing import Any
 from sphinx.application import Sphinx
 
 GALLERY = ".. chart-gallery::"
-_CHART = re.compile(r'<img class="ab-chart[^>]*? alt="([^"]*)"[^>]*? src="data:image/svg\+xml;base64,([^"]+)"')
+_CHART = re.compile(
+    r'<img class="ab-chart[^>]*? alt="([^"]*)"[^>]*? src="data:image/svg\+xml;base64,([^"]+)"'
+)
 _CALL = re.compile(r"ab\.plot\.\w+\(")
 _CARD = """   .. grid-item-card::
       :img-top: /tutorials/charts/{label}.svg
@@ -54,11 +56,16 @@ def copy_notebooks(app: Sphinx) -> None:
     (target / "charts").mkdir(parents=True)
     shutil.copytree(source / "images", target / "images")
     pictures: dict[bytes, ChartImage] = {}
-    for path in [*sorted(source.glob("*.ipynb")), *sorted(source.glob("how-to/*.ipynb"))]:
+    for path in [
+        *sorted(source.glob("*.ipynb")),
+        *sorted(source.glob("how-to/*.ipynb")),
+    ]:
         notebook = json.loads(path.read_text("utf-8").replace("../docs/", "../"))
         page = path.relative_to(source).with_suffix("").as_posix()
         for picture in _label_charts(notebook, page):
-            pictures.setdefault(picture.svg, picture)  # the first notebook that shows it
+            pictures.setdefault(
+                picture.svg, picture
+            )  # the first notebook that shows it
         copy = target / path.relative_to(source)
         copy.parent.mkdir(exist_ok=True)
         copy.write_text(json.dumps(notebook), "utf-8")
@@ -69,15 +76,27 @@ def copy_notebooks(app: Sphinx) -> None:
 
 def _label_charts(notebook: dict[str, Any], page: str) -> list[ChartImage]:
     """The notebook's charts. A cell with a label is put before each cell with one."""
-    title = next(re.findall(r"^# (.*)", "".join(cell["source"])) for cell in notebook["cells"])[0]
+    title = next(
+        re.findall(r"^# (.*)", "".join(cell["source"])) for cell in notebook["cells"]
+    )[0]
     cells, pictures = [], []
     for cell in notebook["cells"]:
         charts = list(_charts(cell))
         if charts:
             label = f"chart-{cell['id']}"
-            cells.append({"cell_type": "markdown", "id": label, "metadata": {}, "source": f"({label})="})
+            cells.append(
+                {
+                    "cell_type": "markdown",
+                    "id": label,
+                    "metadata": {},
+                    "source": f"({label})=",
+                }
+            )
         if charts and "solution" not in cell["metadata"].get("tags", ()):
-            pictures += [ChartImage(page, label, title, _call(cell), description, svg) for description, svg in charts]
+            pictures += [
+                ChartImage(page, label, title, _call(cell), description, svg)
+                for description, svg in charts
+            ]
         cells.append(cell)
     notebook["cells"] = cells
     return pictures
@@ -108,13 +127,17 @@ def fill_gallery(app: Sphinx, name: str, source: list[str]) -> None:
     if GALLERY not in source[0]:
         return
     cards = [_CARD.format(**vars(picture)) for picture in app.config.agentbook_pictures]
-    source[0] = source[0].replace(GALLERY, "\n".join([".. grid:: 1 1 2 2\n   :gutter: 3\n", *cards]))
+    source[0] = source[0].replace(
+        GALLERY, "\n".join([".. grid:: 1 1 2 2\n   :gutter: 3\n", *cards])
+    )
 
 
 def link_to_copies(app: Sphinx, name: str, source: list[str]) -> None:
     """Let links of the pages lead to the copied notebooks, and to nothing outside."""
     text = source[0].replace("](../notebooks/", "](tutorials/")
-    source[0] = re.sub(r"\[([^]]*)\]\((?:\.\./)+tests/[^)]*\)", r"\1", text)  # files of the repository only
+    source[0] = re.sub(
+        r"\[([^]]*)\]\((?:\.\./)+tests/[^)]*\)", r"\1", text
+    )  # files of the repository only
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -37,7 +37,11 @@ TYPES = {
     "AsyncEventStream": "agentbook.events.stream.AsyncEventStream",
     "Record": "agentbook.api.record.Record",
     "Chart": "agentbook.frames.plot.chart.Chart",
-    **{name: f"agentbook.{name}" for name in agentbook.__all__ if inspect.isclass(getattr(agentbook, name))},
+    **{
+        name: f"agentbook.{name}"
+        for name in agentbook.__all__
+        if inspect.isclass(getattr(agentbook, name))
+    },
     **{name: f"agentbook.errors.{name}" for name in agentbook.errors.__all__},
 }
 
@@ -50,7 +54,9 @@ def put_modules_where_users_find_them() -> None:
 def show_endpoints_as_methods() -> None:
     """Give the resources methods in place of the descriptors that make them."""
     for resource in vars(resources).values():
-        if not inspect.isclass(resource) or not issubclass(resource, resources.Resource):
+        if not inspect.isclass(resource) or not issubclass(
+            resource, resources.Resource
+        ):
             continue
         for name, endpoint in list(vars(resource).items()):
             if isinstance(endpoint, resources.Endpoint | resources.ListOperation):
@@ -64,12 +70,20 @@ def _method(build: Any) -> Any:
 
     signature = inspect.signature(build)
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    method.__signature__ = signature.replace(parameters=[itself, *signature.parameters.values()])  # type: ignore[attr-defined]
+    method.__signature__ = signature.replace(
+        parameters=[itself, *signature.parameters.values()]
+    )  # type: ignore[attr-defined]
     return method
 
 
 def code_or_name(
-    role: str, rawtext: str, text: str, lineno: int, inliner: Inliner, options: Any = None, content: Any = ()
+    role: str,
+    rawtext: str,
+    text: str,
+    lineno: int,
+    inliner: Inliner,
+    options: Any = None,
+    content: Any = (),
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
     """The role of single backticks: code, which `name_links` links where it can."""
     return [nodes.literal(rawtext, text, classes=["name"])], []

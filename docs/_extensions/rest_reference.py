@@ -26,14 +26,23 @@ _CREDENTIALS = {
     "oauth2": "OAuth token",
     "triggerApiKey": "trigger key",
 }
-_BOUNDS = {"minimum": "from", "maximum": "to", "minLength": "at least", "maxLength": "at most"}
+_BOUNDS = {
+    "minimum": "from",
+    "maximum": "to",
+    "minLength": "at least",
+    "maxLength": "at most",
+}
 
 
 def write_pages(app: Sphinx) -> None:
     """Write the pages, unless they are there already: Sphinx reads what is new."""
     document = contract.load().document
-    operations: dict[str, list[tuple[str, str]]] = {tag["name"]: [] for tag in document["tags"]}
-    users: dict[str, set[str]] = {name: set() for name in document["components"]["schemas"]}
+    operations: dict[str, list[tuple[str, str]]] = {
+        tag["name"]: [] for tag in document["tags"]
+    }
+    users: dict[str, set[str]] = {
+        name: set() for name in document["components"]["schemas"]
+    }
     for path, item in document["paths"].items():
         for method in filter(item.__contains__, contract.METHODS):
             (tag,) = item[method]["tags"]
@@ -42,7 +51,10 @@ def write_pages(app: Sphinx) -> None:
                 users[name].add(tag)
     folder = Path(app.srcdir, FOLDER)
     folder.mkdir(parents=True, exist_ok=True)
-    for tag in [*document["tags"], {"name": SHARED, "description": "What several operations send and return."}]:
+    for tag in [
+        *document["tags"],
+        {"name": SHARED, "description": "What several operations send and return."},
+    ]:
         name = tag["name"]
         schemas = [each for each, tags in users.items() if _home(each, tags) == name]
         text = "\n\n".join(_page(document, tag, operations.get(name, []), schemas))
@@ -58,12 +70,20 @@ def fill_overview(app: Sphinx, name: str, source: list[str]) -> None:
         operations = _table(
             ["Operation", "Request"],
             (
-                [f"[{item[method]['summary']}](#rest-{item[method]['operationId']})", f"`{method.upper()} {path}`"]
+                [
+                    f"[{item[method]['summary']}](#rest-{item[method]['operationId']})",
+                    f"`{method.upper()} {path}`",
+                ]
                 for path, item in document["paths"].items()
                 for method in filter(item.__contains__, contract.METHODS)
             ),
         )
-        parts = [operations, "## What holds for all", document["info"]["description"], *_choice(document["info"])]
+        parts = [
+            operations,
+            "## What holds for all",
+            document["info"]["description"],
+            *_choice(document["info"]),
+        ]
         source[0] = source[0].replace(OVERVIEW, "\n\n".join(parts))
 
 
@@ -87,11 +107,17 @@ def _schemas_of(document: Node, node: Any) -> set[str]:
 
 def _home(schema: str, tags: set[str]) -> str:
     """The tag on whose page a schema is, by the tags of the operations that use it."""
-    namesakes = [tag for tag in tags if len(tags) == 1 or schema.startswith(tag.removesuffix("s"))]
+    namesakes = [
+        tag
+        for tag in tags
+        if len(tags) == 1 or schema.startswith(tag.removesuffix("s"))
+    ]
     return namesakes[0] if namesakes else SHARED
 
 
-def _page(document: Node, tag: Node, operations: list[tuple[str, str]], schemas: list[str]) -> Iterator[str]:
+def _page(
+    document: Node, tag: Node, operations: list[tuple[str, str]], schemas: list[str]
+) -> Iterator[str]:
     yield f"# {tag['name']}"
     yield tag["description"]
     for method, path in operations:
@@ -99,7 +125,12 @@ def _page(document: Node, tag: Node, operations: list[tuple[str, str]], schemas:
     if operations and schemas:
         yield "## Records"
     for name in schemas:
-        yield from _schema(document, name, document["components"]["schemas"][name], "###" if operations else "##")
+        yield from _schema(
+            document,
+            name,
+            document["components"]["schemas"][name],
+            "###" if operations else "##",
+        )
 
 
 def _operation(document: Node, method: str, path: str, item: Node) -> Iterator[str]:
@@ -112,14 +143,22 @@ def _operation(document: Node, method: str, path: str, item: Node) -> Iterator[s
         yield operation["description"]
     yield from _choice(operation)
     yield f"Operation `{operation['operationId']}`. Credentials: {_security(operation['security'])}."
-    parameters = [resolve(document, node) for node in (*item.get("parameters", ()), *operation.get("parameters", ()))]
+    parameters = [
+        resolve(document, node)
+        for node in (*item.get("parameters", ()), *operation.get("parameters", ()))
+    ]
     if parameters:
-        yield _table(["Parameter", "In", "Type", "Meaning"], (_parameter(node) for node in parameters))
+        yield _table(
+            ["Parameter", "In", "Type", "Meaning"],
+            (_parameter(node) for node in parameters),
+        )
     if "requestBody" in operation:
         kind, content = next(iter(operation["requestBody"]["content"].items()))
         yield f"Body, `{kind}`:"
         yield _table(["Field", "Type", "Meaning"], _fields(document, content["schema"]))
-    yield _table(["Status", "When", "Body"], _responses(document, operation["responses"]))
+    yield _table(
+        ["Status", "When", "Body"], _responses(document, operation["responses"])
+    )
 
 
 def _schema(document: Node, name: str, schema: Node, heading: str) -> Iterator[str]:
@@ -138,25 +177,43 @@ def _choice(node: Node) -> Iterator[str]:
 
 def _security(security: list[Node]) -> str:
     schemes = dict.fromkeys(name for entry in security for name in entry)
-    scopes = dict.fromkeys(scope for entry in security for names in entry.values() for scope in names)
-    kinds = [*(["none"] if {} in security else []), *(_CREDENTIALS[name] for name in schemes)]
-    return ", or ".join(kinds) + (f"; scope {', '.join(f'`{scope}`' for scope in scopes)}" if scopes else "")
+    scopes = dict.fromkeys(
+        scope for entry in security for names in entry.values() for scope in names
+    )
+    kinds = [
+        *(["none"] if {} in security else []),
+        *(_CREDENTIALS[name] for name in schemes),
+    ]
+    return ", or ".join(kinds) + (
+        f"; scope {', '.join(f'`{scope}`' for scope in scopes)}" if scopes else ""
+    )
 
 
 def _parameter(node: Node) -> list[str]:
-    return [_name(node["name"], node.get("required")), node["in"], _kind(node["schema"]), node.get("description", "")]
+    return [
+        _name(node["name"], node.get("required")),
+        node["in"],
+        _kind(node["schema"]),
+        node.get("description", ""),
+    ]
 
 
 def _fields(document: Node, schema: Node) -> Iterator[list[str]]:
     for name, required, field in fields(document, schema):
         extension = " *extension*" if field.get("x-agentbook-extension") else ""
-        yield [_name(name, required) + extension, _kind(field), field.get("description", "")]
+        yield [
+            _name(name, required) + extension,
+            _kind(field),
+            field.get("description", ""),
+        ]
 
 
 def _responses(document: Node, responses: Node) -> Iterator[list[str]]:
     for status, node in responses.items():
         response = resolve(document, node)
-        kinds = [_kind(content["schema"]) for content in response.get("content", {}).values()][:1]
+        kinds = [
+            _kind(content["schema"]) for content in response.get("content", {}).values()
+        ][:1]
         yield [str(status), response["description"], *(kinds or [""])]
 
 
@@ -169,7 +226,11 @@ def _kind(schema: Node) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#schema-{name})"
-    default = f", default `{json.dumps(schema['default'])}`" if schema.get("default") is not None else ""
+    default = (
+        f", default `{json.dumps(schema['default'])}`"
+        if schema.get("default") is not None
+        else ""
+    )
     if "anyOf" in schema:
         return " or ".join(_kind(part) for part in schema["anyOf"]) + default
     if schema.get("type") == "array":
@@ -179,7 +240,11 @@ def _kind(schema: Node) -> str:
     bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if key in schema]
     choices = [str(value) for value in schema.get("enum", ())]
     # Descriptions say that a leading `-` turns the order around.
-    values = [f"`{value}`" for value in choices if value.removeprefix("-") not in choices or value[0] != "-"]
+    values = [
+        f"`{value}`"
+        for value in choices
+        if value.removeprefix("-") not in choices or value[0] != "-"
+    ]
     words += f" ({', '.join(bounds)})" if bounds else ""
     return words + (f": {', '.join(values)}" if values else "") + default
 

@@ -30,7 +30,9 @@ OPENING = re.compile(
 
 def run(code: str) -> tuple[Any, pd.DataFrame]:
     """The values of a block's picture and of its last line."""
-    code = code.replace('since="30d"', 'since="2026-09-01", until="2026-10-01"')  # the same whenever it is run
+    code = code.replace(
+        'since="30d"', 'since="2026-09-01", until="2026-10-01"'
+    )  # the same whenever it is run
     lines, names, values = code.splitlines(), {}, {}
     for statement in ast.parse(code).body:
         if isinstance(statement, ast.Expr):
@@ -43,7 +45,10 @@ def run(code: str) -> tuple[Any, pd.DataFrame]:
 
 def table(frame: pd.DataFrame) -> str:
     """The first rows, as Markdown."""
-    rows = [[cell(value) for value in row] for row in frame.head(ROWS).itertuples(index=False)]
+    rows = [
+        [cell(value) for value in row]
+        for row in frame.head(ROWS).itertuples(index=False)
+    ]
     lines = [list(map(str, frame.columns)), ["---"] * frame.shape[1], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -75,6 +80,13 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with ab.platform() as platform, TemporaryDirectory() as folder, chdir(folder):  # pages write files
-        os.environ |= {"AGENTBOOK_BASE_URL": platform.base_url, "AGENTBOOK_API_KEY": platform.api_key}
+    with (
+        ab.platform() as platform,
+        TemporaryDirectory() as folder,
+        chdir(folder),
+    ):  # pages write files
+        os.environ |= {
+            "AGENTBOOK_BASE_URL": platform.base_url,
+            "AGENTBOOK_API_KEY": platform.api_key,
+        }
         main()

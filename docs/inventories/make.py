@@ -31,7 +31,16 @@ KINDS = {
 # Of Python's many names: built-in ones, those of these modules, words, and the section
 # to which numpydoc links bool.
 LABELS = ("bltin-boolean-values",)
-MODULES = ("asyncio", "collections.abc", "concurrent.futures", "datetime", "pathlib", "re", "ssl", "uuid")
+MODULES = (
+    "asyncio",
+    "collections.abc",
+    "concurrent.futures",
+    "datetime",
+    "pathlib",
+    "re",
+    "ssl",
+    "uuid",
+)
 
 
 def read(path: Path) -> list[str]:
@@ -47,7 +56,9 @@ def selected(project: str, lines: list[str]) -> Iterator[str]:
     for line in lines:
         name, kind, *_ = line.split()
         owner = name.rpartition(".")[0]
-        is_chosen = project != "python" or kind == "std:term" or not owner or owner in MODULES
+        is_chosen = (
+            project != "python" or kind == "std:term" or not owner or owner in MODULES
+        )
         if name in LABELS or (kind in KINDS[project] and is_chosen):
             yield line
 
@@ -61,7 +72,10 @@ def write(project: str, lines: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    sources = {project: Path(path) for project, _, path in (argument.partition("=") for argument in arguments)}
+    sources = {
+        project: Path(path)
+        for project, _, path in (argument.partition("=") for argument in arguments)
+    }
     for project, path in sources.items():
         write(project, list(selected(project, read(path))))
     for project, lines in WRITTEN.items():

@@ -29,12 +29,12 @@ NARROW_PAGES = (
     "about/architecture",
     "about/performance",
     "tutorials/01-first-look",
-    "generated/agentbook.turns",
+    "generated/agentbook.compare_periods",
 )
 
 # Of the page, or of a text that is cut at its edge.
 WIDTH = """() => Math.max(document.documentElement.scrollWidth,
-  ...[...document.querySelectorAll('dd > p')].map(text => text.getBoundingClientRect().right))"""
+  ...[...document.querySelectorAll('dd > p, h1')].map(text => text.getBoundingClientRect().left + text.scrollWidth))"""
 
 
 @pytest.fixture(scope="module")
