@@ -2,16 +2,19 @@
 
 Each page has a notebook and a platform of its own. A fence such as
 ```` ```python needs=model ```` says what a block needs that is not here; such a block
-is compiled.
+is compiled. They run today; another day is tried by
+``AGENTBOOK_NOW=2027-03-15T10:00Z pytest tests/test_manual.py``, with time-machine.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -52,8 +55,10 @@ ab.latencyy, ab.plot.latencies, ab.NotFund
 
 @pytest.fixture(scope="module")
 def agent_platform_service() -> Iterator[Platform]:
-    """Platforms of the present, as on a reader's machine."""
-    with ab.platform(now=pd.Timestamp.now("UTC")) as started:
+    """Platforms of the present, as on a reader's machine, or of another day."""
+    day = os.environ.get("AGENTBOOK_NOW")
+    travel = pytest.importorskip("time_machine").travel(day) if day else nullcontext()
+    with travel, ab.platform(now=pd.Timestamp.now("UTC")) as started:
         yield started
 
 
