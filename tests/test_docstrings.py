@@ -147,10 +147,9 @@ def problems_of(name: Name) -> Iterator[str]:
             yield f"it refers to `{name.referred}`, which does not exist"
         return
     both = f"{name.text}\n{name.owners_text}"
-    rests_on_nothing = "Not part of the specification." in name.text
     quoted = re.findall(r'"([^"]+)"', " ".join(re.findall(r"Specification: ((?:[^\n]|\n(?!\n))*)", both)))
-    if not rests_on_nothing and not {part.partition(",")[0] for part in quoted} & set(PARTS):
-        yield "it names no part of the specification"
+    if quoted and not {part.partition(",")[0] for part in quoted} & set(PARTS):
+        yield "what it names is no part of the specification"
     if name.call is None:
         return
     yield from wrong_parameters(name)

@@ -180,10 +180,6 @@ def calibration(
     ValueError
         If there is no such check or question, or nothing has a verdict and a label.
 
-    Notes
-    -----
-    Not part of the specification.
-
     Examples
     --------
     >>> history = ab.load_history(client, "acme")

@@ -51,10 +51,6 @@ def contains(text: str) -> Check:
     ValueError
         If the text is empty.
 
-    Notes
-    -----
-    Not part of the specification.
-
     Examples
     --------
     >>> ab.checks.contains("{{expected}}").name
@@ -79,10 +75,6 @@ def equals(text: str) -> Check:
     ------
     ValueError
         If the text is empty.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------
@@ -109,10 +101,6 @@ def length(*, max: int | None = None, min: int | None = None, unit: str = "words
     ------
     ValueError
         If there is no limit, or the unit is a different one.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------
@@ -148,10 +136,6 @@ def latency(max_s: float) -> Check:
     ValueError
         If it is not greater than 0.
 
-    Notes
-    -----
-    Not part of the specification.
-
     Examples
     --------
     >>> ab.checks.latency(2.5).name
@@ -180,10 +164,6 @@ def cost(max: float) -> Check:
     ------
     ValueError
         If it is below 0.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------
@@ -214,10 +194,6 @@ def overlap(expected: str, *, threshold: float = 0.5) -> Check:
     ValueError
         If the text is empty: nothing could share a word with it.
 
-    Notes
-    -----
-    Not part of the specification.
-
     Examples
     --------
     >>> ab.checks.overlap("Your key is in Settings").name
@@ -247,10 +223,6 @@ def similar(expected: str, *, threshold: float = SIMILAR) -> Check:
     ------
     ValueError
         If the text is empty.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------
@@ -287,10 +259,6 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     ValueError
         If the criterion or the name of the agent is empty, or the prompt does not show
         the reply.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------
@@ -349,7 +317,6 @@ def steps(
     Notes
     -----
     Where arguments or results are not known, a check that needs them stays undecided.
-    Not part of the specification.
 
     Examples
     --------
@@ -397,10 +364,6 @@ def turn(number: int | str, check: Any) -> Check:
         If there can be no such turn.
     TypeError
         If it is not a check.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------

@@ -137,10 +137,6 @@ def score(
     TypeError, ValueError
         If the turns have no texts, a check is not one, or a judge cannot be asked.
 
-    Notes
-    -----
-    Not part of the specification.
-
     Examples
     --------
     >>> history = ab.load_history(client, "acme")
@@ -236,10 +232,6 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     ValueError
         If the rows have a column of a check's name already, a column is missing, or
         scores of turns are to stand in sessions.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------

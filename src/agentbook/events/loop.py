@@ -227,10 +227,6 @@ def allow_nested_loops() -> None:
         If nest-asyncio2 is missing or too old, or the original nest-asyncio has been
         applied already.
 
-    Notes
-    -----
-    Not part of the specification.
-
     Examples
     --------
     >>> import subprocess, sys  # in its own process: it cannot be undone

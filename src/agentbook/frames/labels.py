@@ -97,7 +97,7 @@ def read_labels(*sources: Any) -> pd.DataFrame:
     Notes
     -----
     The names in a line are those of OpenTelemetry's GenAI conventions 0.1.0, which are
-    still in development. Not part of the specification.
+    still in development.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def save_labels(labels: Any, folder: Any) -> list[Path]:
     Notes
     -----
     The files are the OpenTelemetry form; ``ab.export(labels, "labels.csv")`` writes
-    CSV, which `read_labels` reads. Not part of the specification.
+    CSV, which `read_labels` reads.
 
     Examples
     --------
@@ -204,10 +204,6 @@ def with_labels(data: Any, labels: Any, *, rater: str | None = None) -> pd.DataF
     ValueError
         If `data` has a column of a question's name already, no row was labelled, or
         there is no such rater.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------
@@ -290,8 +286,6 @@ def agreement(labels: Any, data: Any = None, *, seed: int = 0) -> pd.DataFrame:
     resamples sessions, because the turns of one resemble each other; with `data`, all
     sessions of a person together. Where nobody differed, its lower end is the alpha
     that would still show no difference in one of 20 samples.
-
-    Not part of the specification.
 
     Examples
     --------

@@ -76,7 +76,7 @@ def reading_list(
     Notes
     -----
     Slow is above the 95th percentile of the agent; unlike the rest, by the lengths of
-    question and reply and by the number of steps. Not part of the specification.
+    question and reply and by the number of steps.
 
     Examples
     --------
@@ -440,10 +440,6 @@ def failure_modes(
     ------
     ValueError
         If nobody wrote a note, or `k` is greater than the number of notes.
-
-    Notes
-    -----
-    Not part of the specification.
 
     Examples
     --------

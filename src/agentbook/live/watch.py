@@ -167,7 +167,7 @@ class Watch:
 
         Notes
         -----
-        Raises nothing. Not part of the specification.
+        Raises nothing.
 
         Examples
         --------
@@ -193,7 +193,7 @@ class Watch:
 
         Notes
         -----
-        Raises nothing. Not part of the specification.
+        Raises nothing.
 
         Examples
         --------
@@ -238,7 +238,7 @@ class Watch:
         Notes
         -----
         ``change: worse`` is tested again after each update. In many looks, chance alone
-        fires more often than the 5 % of one look. Not part of the specification.
+        fires more often than the 5 % of one look.
 
         Examples
         --------
@@ -305,7 +305,7 @@ class Watch:
 
         Notes
         -----
-        Raises nothing. Not part of the specification.
+        Raises nothing.
 
         Examples
         --------

@@ -100,7 +100,7 @@ def label(
     Notes
     -----
     Nobody sees what others answered. Keys 1 to 9 answer, Enter goes on, S skips and U
-    takes back. Not part of the specification.
+    takes back.
 
     Examples
     --------

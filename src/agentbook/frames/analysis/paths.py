@@ -83,7 +83,7 @@ def paths(
 
     Notes
     -----
-    Not part of the specification. Names are those of `steps`.
+    Names are those of `steps`.
 
     Examples
     --------
@@ -164,7 +164,6 @@ def loops(data: Any, *, steps: Any = None, since: Any = None, until: Any = None)
     Notes
     -----
     Arguments are compared as JSON, so the order of fields does not matter.
-    Not part of the specification.
 
     Examples
     --------

@@ -334,10 +334,6 @@ def with_text(chart: Any, text: str, data: pd.DataFrame, drawn: pd.DataFrame | N
     ImportError
         If Altair or vl-convert is missing; the message says how to install them.
 
-    Notes
-    -----
-    Not part of the specification.
-
     Examples
     --------
     >>> import altair as alt

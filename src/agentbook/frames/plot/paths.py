@@ -52,7 +52,7 @@ def paths(data: Any, *, steps: Any = None, top: int = 12, since: Any = None, unt
 
     Notes
     -----
-    Not part of the specification. `agentbook.paths` counts whole paths.
+    `agentbook.paths` counts whole paths.
 
     Examples
     --------
