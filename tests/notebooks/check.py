@@ -192,6 +192,13 @@ def what_is_tagged_is_folded(notebook: Notebook) -> Iterator[str]:
                 yield f"{_name(cell)} is tagged to be folded, but 'jupyter' is not {json.dumps(FOLDED_TAGS[tag])}"
 
 
+def what_is_imported_is_public(notebook: Notebook) -> Iterator[str]:
+    """A reader copies the lines, and modules inside of the package change."""
+    for cell in _code(notebook):
+        for line in re.findall(r"^\s*(?:from|import) agentbook\..*", "".join(cell["source"]), re.MULTILINE):
+            yield f"{_name(cell)} imports what is not public: {line.strip()}"
+
+
 RULES: tuple[Callable[[Notebook], Iterator[str]], ...] = (
     no_machine_path,
     no_secret,
@@ -202,6 +209,7 @@ RULES: tuple[Callable[[Notebook], Iterator[str]], ...] = (
     its_code_can_be_seen,
     what_is_not_compared_says_why,
     a_lesson_has_no_scaffolding,
+    what_is_imported_is_public,
     what_is_tagged_is_folded,
 )
 

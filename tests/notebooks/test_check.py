@@ -75,6 +75,7 @@ OFFENCES: dict[Callable[[Any], Any], list[Callable[[dict[str, Any]], None]]] = {
     check.its_code_can_be_seen: [cell(1, source=["x = 1\n" + "y" * 101])],
     check.what_is_not_compared_says_why: [cell(1, metadata={"tags": ["nbval-ignore-output"]})],
     check.a_lesson_has_no_scaffolding: [cell(1, source=["x = 1\nassert x"])],
+    check.what_is_imported_is_public: [cell(1, source=["from agentbook.service import demo"])],
     check.what_is_tagged_is_folded: [
         cell(1, metadata={"tags": ["solution"]}),
         cell(1, metadata={"tags": ["check"], "jupyter": dict(check.FOLDED)}),
