@@ -80,7 +80,7 @@ def apply_by_mouse(root: Locator) -> None:
     root.get_by_label("Version number").fill("2.0.0")
     root.get_by_role("button", name="Apply to the agent").click()
     root.get_by_text("instead of version 1.2.0, for everyone who uses it").wait_for()
-    root.get_by_role("button", name="Apply", exact=True).click()
+    root.get_by_role("button", name="Apply it").click()
     root.get_by_text("Applied: the agent now runs on version 2.0.0.").wait_for()
     root.get_by_text("2.0.0 (current)").wait_for()
     root.get_by_label("Compare", exact=True).select_option("version 1.1.0")

@@ -409,10 +409,10 @@ def replies_data(experiment: Experiment) -> dict[str, Any]:
     def data(answers: Iterable[Answer]) -> list[Any]:
         return [answer.as_data() for answer in answers if answer.status != "asking"]
 
-    def revision(each: Revision) -> dict[str, Any]:
-        return {"variant": each.variant.as_data(), "answers": data(each.answers)}
-
-    earlier = {name: list(map(revision, revisions)) for name, revisions in experiment.earlier.items()}
+    earlier = {
+        name: [{"variant": each.variant.as_data(), "answers": data(each.answers)} for each in revisions]
+        for name, revisions in experiment.earlier.items()
+    }
     replies = {"answers": data(experiment.answered.values()), "revisions": earlier}
     return {name: each for name, each in replies.items() if each}
 

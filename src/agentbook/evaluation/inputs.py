@@ -145,8 +145,9 @@ class InputSet:
             filled = [self.find(text) for text in self.texts]
         else:
             filled = combine(inputs, rows, [name for variant in variants for name in variant.names], mask=mask)
+        templates = [variant for variant in variants if variant.names]
         for each in filled:
-            for variant in variants:
+            for variant in templates:
                 variant.filled(each.row)
             for check in (*checks, *each.checks):
                 require_columns(check, {INPUT: each.message, **each.row})

@@ -288,7 +288,7 @@ class AgentConfigurator:
                 await self.restore()
             return self.current or Version()
         settings = self._complete(variant)
-        if self.current is not None and self._runs_on(settings, variant.version):
+        if self.current is not None and self.runs_on(settings, variant.version):
             return self.current
         return await self._configure(settings, variant.version, variant.name, notify)
 
@@ -309,7 +309,7 @@ class AgentConfigurator:
         if not variant.configures:
             return self.current or Version()
         settings = self._complete(variant)
-        if self._runs_on(settings, variant.version):
+        if self.runs_on(settings, variant.version):
             return self.current or Version()
         drafts = [version for version in self.versions or () if version.type == DRAFT]
         for version in drafts:
@@ -327,16 +327,12 @@ class AgentConfigurator:
         if not variant.configures:
             return not self.changed
         settings = self._merge(variant)
-        return "system_prompt" in settings and self._runs_on(settings, variant.version)
-
-    def has_settings_of(self, version: Version) -> bool:
-        """Whether turns run on the settings of this version, whatever its number."""
-        return self._runs_on(version.settings, None)
+        return "system_prompt" in settings and self.runs_on(settings, variant.version)
 
     def outdated(self, number: str | None) -> Version | None:
         """The version with this number, unless one with it is as the agent is."""
         known = [each for each in self.versions or () if each.label == number and "system_prompt" in each.settings]
-        return None if any(map(self.has_settings_of, known)) else next(iter(known), None)
+        return None if any(self.runs_on(each.settings) for each in known) else next(iter(known), None)
 
     @property
     def restorable(self) -> bool:
@@ -369,7 +365,7 @@ class AgentConfigurator:
             A new version, unless the agent already runs on these settings.
         """
         settings = {"description": self._description, "tools": [], **version.settings}
-        if self.current is not None and self._runs_on(settings, None):
+        if self.current is not None and self.runs_on(settings):
             return self.current
         return await self._configure(settings, None, summary, notify)
 
@@ -386,7 +382,8 @@ class AgentConfigurator:
             raise ValueError(f"Variant {variant.name!r} has no system prompt, {reason}.")
         return settings
 
-    def _runs_on(self, settings: Mapping[str, Any], number: str | None) -> bool:
+    def runs_on(self, settings: Mapping[str, Any], number: str | None = None) -> bool:
+        """Whether turns run on these settings, of a version with this number if any."""
         if self.current is None or (number is not None and number != self.current.number):
             return False
         return "system_prompt" in self.current.settings and _equal(self.current.settings, settings)

@@ -236,7 +236,10 @@ class Run:
             for configurator in dict.fromkeys(job.configurator for job in jobs) if changing else ():
                 own = [job for job in jobs if job.configurator is configurator]
                 group.create_task(self._run_in_turns(configurator, own))
-        self._note_stop()
+        if self._stopped is not None:
+            count = len(self.plan.missing(self.lab.answered))
+            questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
+            self.notes.append(f"{self._stopped} {questions}; the next run continues with them.")
         self._note_equals()
 
     async def _uses_drafts(self) -> bool:
@@ -353,12 +356,6 @@ class Run:
             answer.reason = redact_credential(self.client, str(error))
             answer.request_id = getattr(error, "request_id", None)
             self.lab.record(answer)
-
-    def _note_stop(self) -> None:
-        if self._stopped is not None:
-            count = len(self.plan.missing(self.lab.answered))
-            questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
-            self.notes.append(f"{self._stopped} {questions}; the next run continues with them.")
 
     def _note_equals(self) -> None:
         """Say which variants were the same, so that a difference means nothing."""

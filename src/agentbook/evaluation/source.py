@@ -179,11 +179,11 @@ class Source:
         """
         if not isinstance(self.value, Mapping):
             raise self.error(f"names with values are needed here, not {quoted(self.value)}.{hint}")
-        names = None if known is None else list(known)
-        for name in self.value if names is not None else ():
-            if name not in (names or ()):
-                similar = difflib.get_close_matches(str(name), names or (), 1, 0.6)
-                mean = f"did you mean `{similar[0]}`?" if similar else f"there are {', '.join(names or ())}."
+        names = list(self.value if known is None else known)
+        for name in self.value:
+            if name not in names:
+                similar = difflib.get_close_matches(str(name), names, 1, 0.6)
+                mean = f"did you mean `{similar[0]}`?" if similar else f"there are {', '.join(names)}."
                 with self.collecting():
                     raise self.error(f"there is no `{name}`; {mean}{hint}", name)
         return self.value

@@ -120,7 +120,7 @@ class AgentLab(Lab):
         async with self._exclusive():
             configurator = await AgentConfigurator.open(self.client, agent, ready_timeout_s)
             current = configurator.current
-            if current is None or not configurator.has_settings_of(after):  # a run may have committed it again
+            if current is None or not configurator.runs_on(after.settings):  # a run may have committed it again
                 now = "no version" if current is None else f"version {current.label}"
                 there = f"{configurator.name} runs on {now}, not on {after.label}, which was applied here"
                 how = "Apply the version that you want from the form"
