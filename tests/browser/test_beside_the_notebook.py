@@ -53,7 +53,7 @@ def a_draft_survives_another_run(page: Page, panel: Panel) -> None:
     expect(panel.box).to_have_value("a draft with the cell above ")
     expect(panel.root.locator(".ab-attached pre")).to_contain_text("ab.connect()")
     page.screenshot("draft-again")
-    panel.send("the message of this panel")
+    panel.send(f"the message of this panel\n\n```\n{'a long line ' * 30}\n```")
     panel.wait_for_reply(1, "the message of this panel")
 
 
@@ -67,8 +67,9 @@ def a_copy_shows_its_transcript(lab: Lab, page: Page) -> None:
     expect(copy).to_contain_text("the message of this panel")
     expect(copy).to_be_visible()
     page.screenshot("copy")
-    page.page.emulate_media(media="print")
     wide = "root => [...root.querySelectorAll('pre')].filter(each => each.scrollWidth > each.clientWidth + 1).length"
+    assert copy.evaluate(wide) > 0
+    page.page.emulate_media(media="print")
     assert copy.evaluate(wide) == 0, "lines of code are cut on paper"
     page.page.emulate_media(media="screen")
 
