@@ -37,9 +37,9 @@ def run(code: str) -> tuple[Any, pd.DataFrame]:
     for statement in ast.parse(code).body:
         if isinstance(statement, ast.Expr):
             is_picture = "# the picture" in lines[(statement.end_lineno or 1) - 1]
-            values[is_picture] = eval(ast.unparse(statement), names)  # noqa: S307 - the manual's own blocks
+            values[is_picture] = eval(ast.unparse(statement), names)
         else:
-            exec(ast.unparse(statement), names)  # noqa: S102
+            exec(ast.unparse(statement), names)
     return values.get(True), values[False]
 
 

@@ -159,7 +159,9 @@ async def require_agents(client: AsyncClient, names: Iterable[str | None]) -> No
     """
     names = set(names)
     if None in names:
-        raise ValueError("A rubric names no judge, so nothing was sent: pass agent= to the check, or set lab.judge.agent.")
+        raise ValueError(
+            "A rubric names no judge, so nothing was sent: pass agent= to the check, or set lab.judge.agent."
+        )
     await asyncio.gather(*(get_agent(client, name) for name in names))
 
 
