@@ -812,7 +812,7 @@ class PromptLab:
         >>> frame = lab.run(["What is a session?"], checks=short, progress=False)
         >>> [better] = lab.suggest("now", "acme~scribe", n=1)
         >>> better.variant.system_prompt
-        'Answer questions. Answer in at most two sentences.'
+        'Answer questions. Answer in at most 20 words.'
         """
         options = Options(timeout_s=timeout_s, max_cost=max_cost, prices=prices)
         return loop.run(suggest(self._lab, variant, model, whole_number(n, "n", low=1), options))
