@@ -354,8 +354,7 @@ def _decode(values: _Values, path: Path, raws: Sequence[Any], type_: Any, proble
 
     `problem` says what is wrong with it; by default what msgspec says, None is none.
     """
-    together = _decode_together(raws, type_)
-    if together is not None:
+    if (together := _decode_together(raws, type_)) is not None:
         return together
     decoded: list[Any] = []
     for row, raw in enumerate(raws):

@@ -111,8 +111,7 @@ _UNDOCUMENTED_OWNER = (
     _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
     _enum("owner_type", "user or organization", wire="owner.type", documented=False),
 )
-_UNREAD = "opaque and unknown fields, and values that could not be read, as one JSON object"
-_EXTRA = Column("extra", "json", None, _UNREAD)
+_EXTRA = Column("extra", "json", None, "opaque, unknown and unreadable fields, as one JSON object")
 _ID = _id("id", "its id")
 
 
