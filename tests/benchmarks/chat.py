@@ -161,8 +161,7 @@ class Benchmark:
     # First text
 
     def measure_first_text(self, count: int = 10) -> None:
-        """Of the demo's agent, through the embedded service."""
-        self.report.start_table("from Enter to the first text of a reply")
+        self.report.start_table("from Enter to the first text of a reply of the demo's echo")
         show = "import agentbook as ab\nab.ChatPanel(ab.connect(), 'acme~playground', 'echo', height='300px')"
         with self.notebook(show) as page:
             page.run_cell(1)
