@@ -68,21 +68,16 @@ def test_all_variants_are_asked_at_the_same_time(platform: LabPlatform, lab: Pro
     running.result(60)
 
 
-def test_drafts_that_are_not_offered(platform: LabPlatform, lab: PromptLab) -> None:
+def test_without_drafts_variants_take_turns(platform: LabPlatform, lab: PromptLab) -> None:
     platform.offered = ("type",)
     lab.add_variant("kind", "Be kind.")
     with pytest.raises(NotOffered, match="offers no drafts, so nothing was sent"):
         lab.run(["one"], drafts=True, progress=False)
     assert platform.calls == []
     lab.run(["one"], progress=False)
-    assert committed(platform) == ["original", "Be kind.", "original"]
-
-
-def test_drafts_may_be_declined(platform: LabPlatform, lab: PromptLab) -> None:
     platform.offered = DRAFTS
-    lab.add_variant("kind", "Be kind.")
-    lab.run(["one"], drafts=False, progress=False)
-    assert committed(platform) == ["original", "Be kind.", "original"]
+    lab.run(["two"], drafts=False, progress=False)
+    assert committed(platform) == ["original", *["Be kind.", "original"] * 2]
 
 
 def test_a_pause_and_its_end_are_said(platform: LabPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
