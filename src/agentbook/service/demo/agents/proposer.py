@@ -75,13 +75,16 @@ class Asked:
             word for word in dict.fromkeys(words) if word and _stem(word) not in ("topic", "question", "this", "it")
         ]
 
-    def has(self, *patterns: str) -> bool:
-        """Whether most of the replies have one of the patterns."""
-        found = [
-            any(re.search(each, reply, re.IGNORECASE | re.MULTILINE) for each in patterns)
-            for _, reply, _ in self.failed
-        ]
-        return 3 * sum(found) >= 2 * len(found)
+    @cached_property
+    def is_unwanted(self) -> bool:
+        """Whether its texts are in replies that did not pass."""
+        return self.has(*(re.escape(_stem(text)) for text in self.texts or self.named), least=1 / 3)
+
+    def has(self, *patterns: str, least: float = 2 / 3) -> bool:
+        """Whether so many of the replies have one of the patterns."""
+        replies = [reply for _, reply, _ in self.failed]
+        found = [any(re.search(each, reply, re.IGNORECASE | re.MULTILINE) for each in patterns) for reply in replies]
+        return sum(found) >= least * len(found)
 
     def says(self, pattern: str) -> bool:
         return bool(re.search(pattern, self.text, re.IGNORECASE))
@@ -116,6 +119,8 @@ def _longer(asked: Asked) -> Iterator[str]:
 
 
 def _keys(asked: Asked) -> Iterator[str]:
+    if asked.is_unwanted and "{" not in asked.wanted[:1]:
+        return
     required = re.search(r'"required": *\[([^\]]*)\]', asked.wanted)
     names = re.findall(r"[\"'](?!json\b)([A-Za-z_]\w*)[\"'](?!:)", required[1] if required else asked.wanted)
     names = re.findall(r'"(\w+)": *\{', asked.wanted)[1:] if not required and "{" in asked.wanted[:1] else names
@@ -137,7 +142,7 @@ def _plain(pattern: str) -> list[str]:
 def _by_text(asked: Asked) -> Iterator[str]:
     """Sentences about texts: unwanted if the replies have them, else missing."""
     texts = asked.texts or asked.named
-    if texts and asked.has(*(re.escape(_stem(text)) for text in texts)):
+    if asked.is_unwanted:
         replies = " ".join(reply.lower() for _, reply, _ in asked.failed)
         there = [re.findall(rf"[\w-]*{re.escape(_stem(text.lower()))}[\w-]*", replies) for text in texts]
         forms = dict.fromkeys(form for text, found in zip(texts, there, strict=True) for form in (text.lower(), *found))
