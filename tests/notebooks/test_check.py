@@ -120,21 +120,6 @@ def test_details_of_one_run_are_not_stored_and_equal_outputs_stay() -> None:
     assert "and more" in other.cells[0].outputs[0].data["text/html"]
 
 
-def test_the_steps_of_a_turn_differ_as_a_whole_and_what_follows_does_not() -> None:
-    def cell(steps: str, reply: str) -> Any:
-        html = (
-            f'<div><details class="ab-steps"><summary>2 steps</summary><ul>{steps}</ul></details><p>{reply}</p></div>'
-        )
-        made = panel_cell("ap-0123456789ab", "0.2")
-        made.cells[0].outputs[0].data["text/html"] = html
-        return made
-
-    inner = '<li><details class="ab-step"><summary>run · {}</summary><ul><li>{}</li></ul></details></li>'
-    first = clean(cell(inner.format("read", "a") * 2, "Yes."))
-    assert steady(clean(cell(inner.format("read", "b") * 3, "Yes.")), first) == first
-    assert "No." in str(steady(clean(cell(inner.format("read", "a") * 2, "No.")), first).cells[0].outputs)
-
-
 def test_a_solution_stays_folded() -> None:
     solution = panel_cell("ap-0123456789ab", "0.2")
     solution.cells[0].metadata = {"tags": ["solution"], "jupyter": dict(check.FOLDED), "execution": {}}

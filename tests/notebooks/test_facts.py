@@ -110,35 +110,15 @@ def test_what_a_notebook_says(month: Month, fact: Any) -> None:
     fact(month)
 
 
-def names_of(month: Month) -> dict[str, Any]:
-    """What a reader's notebook has, before it computes anything."""
-    history = month.history
-    short = history.workspaces.assign(full_name=history.workspaces["name"])
-    return {
-        "ab": ab,
-        "pd": pd,
-        "history": history,
-        "events": history.events,
-        "sessions": history.sessions,
-        "workspaces": short,
-        "credentials": history.credentials,
-        "granted": month.granted,
-    }
+NEEDED = {"01": [], "03": ["03-05", "03-13", "03-15"], "04": ["04-06", "04-11"]}  # cells, by notebook
 
 
-@pytest.mark.parametrize(
-    ("name", "needs"),
-    [
-        ("01-first-look", []),
-        ("03-session-activity", ["03-05", "03-13", "03-15"]),
-        ("04-credential-hygiene", ["04-06", "04-11"]),
-    ],
-)
-def test_exercises_are_checked_in_every_month(
-    name: str, needs: list[str], month: Month, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cells = nbformat.read(FOLDER / f"{name}.ipynb", 4).cells
-    notebook = names_of(month)
+@pytest.mark.parametrize("number", NEEDED)
+def test_exercises_are_checked_in_every_month(number: str, month: Month, capsys: pytest.CaptureFixture[str]) -> None:
+    [path] = FOLDER.glob(f"{number}-*.ipynb")
+    history, cells = month.history, nbformat.read(path, 4).cells
+    frames = {name: getattr(history, name) for name in ("events", "sessions", "workspaces", "credentials")}
+    notebook = {"ab": ab, "pd": pd, "history": history, "granted": month.granted, **frames}
 
     def run(chosen: Callable[[Any], bool]) -> list[str]:
         for cell in filter(chosen, cells):
@@ -148,7 +128,7 @@ def test_exercises_are_checked_in_every_month(
     def tagged(tag: str) -> Callable[[Any], bool]:
         return lambda cell: tag in cell.metadata.get("tags", ())
 
-    run(lambda cell: cell.id in needs)
+    run(lambda cell: cell.id in NEEDED[number])
     told = run(tagged("check"))  # nothing stands there, not even dots
     run(lambda cell: "-answer-" in cell.id)
     assert told == run(tagged("check")) == ["not"] * len(told)

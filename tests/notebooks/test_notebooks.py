@@ -11,15 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
-from configparser import ConfigParser
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
 
-from agentbook.chat.html.message_html import latency
 from notebooks.check import problems
 from notebooks.execute import FOLDER, environment, names
 from support.services import stop_services
@@ -111,17 +108,3 @@ def test_the_how_tos_give_their_stored_outputs(tmp_path: Path, folder: Path) -> 
 @pytest.mark.parametrize("name", names())
 def test_a_notebook_is_stored_clean(name: str) -> None:
     assert problems(FOLDER / name) == []
-
-
-def test_how_fast_a_reply_came_is_not_compared() -> None:
-    rules = ConfigParser()
-    rules.read(HERE / "sanitize.cfg")
-
-    def compared(reply_s: float, first_s: float | None) -> str:
-        text = latency(SimpleNamespace(time_to_reply_s=reply_s, time_to_first_event_s=first_s))  # type: ignore[arg-type]
-        for rule in rules.values():
-            if "regex" in rule:
-                text = re.sub(rule["regex"], rule["replace"], text)
-        return text
-
-    assert len({compared(*times) for times in [(0.1, None), (1.3, 0.3), (12.0, 2.0), (75.0, 61.0)]}) == 1

@@ -129,7 +129,7 @@ def test_code_in_the_manual_leads_to_the_reference(front: Page, site: Path) -> N
         ("windows", "getting-started.html"),
         ("latency by agent", "latency.html"),
         ("ollama", "language-models.html"),
-        ("jupyterhub", "troubleshooting.html"),
+        ("jupyterhub", "teach.html"),
         ("docker", "deployment.html"),
     ],
 )
