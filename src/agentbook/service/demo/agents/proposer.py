@@ -310,6 +310,8 @@ def _asked(sections: Sequence[tuple[str, str]]) -> list[Asked]:
 
 
 def _sentences(asked: Asked) -> list[str]:
-    """What may mend it: the likeliest sentence of each rule, then their second ones."""
+    """What may mend it: the likeliest sentence of each rule, all these, and others."""
     made = [rule(asked) for cue, rule in _RULES if asked.says(cue) or (rule is _by_question and asked.has(UNKNOWN))]
-    return [sentence for sentence in itertools.chain(*itertools.zip_longest(*made)) if sentence]
+    ranks = [[sentence for sentence in rank if sentence] for rank in itertools.zip_longest(*made)]
+    together = [" ".join(ranks[0])] if ranks and ranks[0][1:] else []
+    return [*itertools.chain(*ranks[:1]), *together, *itertools.chain(*ranks[1:])]
