@@ -131,16 +131,13 @@ class Judges:
         except (AgentbookError, ValueError):  # this key may ask it, and not configure it
             return None
 
-    async def describe(self, agent: str, prompt: str = PROMPT) -> str:
-        """Who judges: the agent, the version it runs on, and the prompt's version."""
-        configurator = await self._once(self._open, agent)
-        version = configurator and configurator.current
-        return f"{agent}{f' {version.label}' if version else ''}, prompt {fingerprint(prompt)}"
-
-    async def describe_all(self, check: Check) -> str:
-        """Who judges by a check, as `describe` says it."""
-        rubrics = [(each.agent, str(each.rubric_prompt or PROMPT)) for each in check.flat() if each.agent is not None]
-        described = [await self.describe(agent, prompt) for agent, prompt in rubrics]
+    async def describe(self, check: Check) -> str:
+        """Who judges: each agent, the version it runs on, and the prompt's version."""
+        described = []
+        for each in check.rubrics:
+            configurator = await self._once(self._open, each.agent)
+            version = f" {configurator.current.label}" if configurator and configurator.current else ""
+            described.append(f"{each.agent}{version}, prompt {fingerprint(each.rubric_prompt or PROMPT)}")
         return "; ".join(dict.fromkeys(described))
 
 
@@ -183,7 +180,7 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
 
     cells = []
     for answer, (name, check) in itertools.product(experiment.answers, experiment.all_checks.items()):
-        if answer.reply is not None and not check.is_local and pending(answer.verdicts.get(name)):
+        if answer.reply is not None and check.judges and pending(answer.verdicts.get(name)):
             answer.verdicts.pop(name, None)  # what could not be judged before is open again
             cells.append((check, answer.as_reply(), functools.partial(keep, answer, name)))
     if cells:
@@ -223,7 +220,7 @@ async def grade_all(
         made = await loop.run_in_executor(pool, grade_check, check, reply, services)
         rubrics = check.value.get(reply.input) if check.base == OWN else check
         if rubrics is not None and rubrics.judges and made.error is None:
-            made = replace(made, judge=await judges.describe_all(rubrics))
+            made = replace(made, judge=await judges.describe(rubrics))
         store(made)
 
     services = Services(ask, endpoint())
