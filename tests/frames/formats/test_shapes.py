@@ -410,6 +410,11 @@ OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
     "the stream of claude -p": ([{"type": "system", "subtype": "init"},
                                  {"type": "assistant", "message": MESSAGE, "session_id": "s"}], [[None, "Yes"]]),
     "Braintrust": ([{"span_id": "a", "root_span_id": "a", "input": [ASKED], "output": SAID, "created": AT}], PAIR),
+    "rows of messages": ([{"chat": "a", "sender": "client", "text": "Hi", "time": AT},
+                          {"chat": "b", "sender": "client", "text": "Ho", "time": AT},
+                          {"chat": "a", "sender": "bot", "text": "Yes", "time": AT}], [["Hi", "Yes"], ["Ho", None]]),
+    "rows of turns": ([{"session": 1, "question": "Hi", "answer": "Yes", "asked_at": AT},
+                       {"session": 1, "question": "Ho", "answer": "No", "asked_at": AT}], [["Hi", "Yes"], ["Ho", "No"]]),
     "Jaeger": ({"data": [{"spans": [{"traceID": "1", "spanID": "2", "startTime": 1793613600000000}]}]}, [[None, ""]]),
 }  # fmt: skip
 

@@ -10,12 +10,27 @@ from .chat import is_openai
 from .messages import ROLES
 
 _SHOWN = 12  # names of fields
+_GROUPED = "{'conversation_id': id_, 'messages': messages}"
 # The names that other formats have for a message's parts, and for a span's.
 _ROLE = ("role", "sender", "from", "author", "speaker", "type", "kind", "source")
 _TEXT = ("content", "text", "value", "message", "parts", "body")
 _WITHIN = ("content", "parts", "text", "value", "role")
 _ASKED = ("prompt", "question", "instruction", "query", "request_body", "request", "item", "inputs", "input")
 _REPLIED = ("completion", "answer", "reply", "response_body", "response", "sample", "outputs", "output")
+_TIME = ("timestamp", "created_at", "create_time", "createdAt", "sent_at", "time", "date", "ts")
+_ASKED_AT = ("asked_at", "asked", *_TIME, "start_time")
+_REPLIED_AT = ("answered_at", "answered", "replied_at", "replied", "completed_at", "end_time")
+_GROUP = (
+    "conversation_id",
+    "session_id",
+    "thread_id",
+    "chat_id",
+    "conversation",
+    "session",
+    "thread",
+    "chat",
+    "ticket",
+)
 _SPAN = {
     "id": ("span_id", "spanId", "spanID", "id"),
     "trace_id": ("trace_id", "traceId", "traceID", "root_span_id"),
@@ -36,7 +51,7 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
     if why and not begin:
         return visible(f"{path} has no conversations: it begins with what is {why}.")
     records = [each for each in begin if isinstance(each, dict)]
-    nearest, page, loop, line = _conversion(records)
+    nearest, page, loop, line, group = _conversion(records)
     if begin and is_openai({"messages": begin[0]}):
         line = "{'messages': record}"
     seen = f"a record of {', '.join(map(str, [*records[0]][:_SHOWN]))}" if records else "no record"
@@ -44,19 +59,24 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
     if path == "table":
         read = "table.to_dict('records')"
     elif ending in ("csv", "parquet"):
-        read = f"pd.read_{ending}({path!r}).to_dict('records')"
+        separator = ", sep=None, engine='python'" if ending == "csv" else ""
+        read = f"pd.read_{ending}({path!r}{separator}).to_dict('records')"
     elif ending == "json":
         read = f"json.loads(pathlib.Path({path!r}).read_text('utf-8'))"
     else:
         read = f"[json.loads(line) for line in pathlib.Path({path!r}).read_text('utf-8').splitlines()]"
+    each = "record"
+    if group:
+        each, loop = "id_, messages", "talks.items()"
     code = [
         "import json, pathlib, agentbook as ab, pandas as pd",
         f"records = {read}",
         "records = records if isinstance(records, list) else [records]",
         *([f"records = [each for record in records for each in record{page}]"] if page else []),
-        "with open('talks.jsonl', 'w', encoding='utf-8') as file:",
-        f"    for record in {loop}:",
-        f"        file.write(json.dumps({line}, default=str) + '\\n')",
+        *([f"talks = {{each[{group!r}]: [] for each in records}}"] if group else []),
+        *([f"for record in records: talks[record[{group!r}]] += {line}"] if group else []),
+        f"lines = [json.dumps({_GROUPED if group else line}, default=str) for {each} in {loop}]",
+        "pathlib.Path('talks.jsonl').write_text('\\n'.join(lines), 'utf-8')",
         "history = ab.read_conversations('talks.jsonl')",
     ]
     sentence = (
@@ -66,9 +86,13 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
     return "\n".join(map(visible, (sentence, "", *code)))
 
 
-def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
-    """The nearest format; where its pages are; and the records to write, and how."""
+def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str, str]:
+    """The nearest format; where its pages are; the records to write, and how.
+
+    And the name of their conversation, if a record is a part of one.
+    """
     begin, messages = records[0] if records else {}, "OpenAI's messages"
+    group = next((key for key in _GROUP if isinstance(begin.get(key), str | int)), "")
     asked, replied = (next((key for key in keys if key in begin), "...") for keys in (_ASKED, _REPLIED))
     for page, path, found in _places(records):
         where, each, one = f"record{path}" if path else "records", found[0], "records" if path else "[records]"
@@ -76,11 +100,14 @@ def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
         if known["id"] and known["trace_id"]:
             fields = "".join(f", {name!r}: record.get({key!r})" for name, key in known.items() if key)
             loop = f"(each for record in records for each in {where})" if path else where
-            return "a table of Langfuse's observations", page, loop, f"{{'type': 'GENERATION'{fields}}}"
+            return "a table of Langfuse's observations", page, loop, f"{{'type': 'GENERATION'{fields}}}", ""
+        is_part = group if found is records else ""
         if is_openai({"messages": found}):
+            if is_part:
+                return messages, page, one, "[record]", group
             ordered = f"sorted({where}, key=lambda each: each['created_at'])"  # the API has the latest first
             listed = ordered if all("created_at" in each for each in found) else f"[*{where}]"
-            return messages, page, one, f"{{'messages': {listed}}}"
+            return messages, page, one, f"{{'messages': {listed}}}", ""
         parts = [(_part(each, _ROLE), _part(each, _TEXT)) for each in found]
         both = [(role, text) for role, text in parts if role and text and role[0] != text[0]]
         if both:
@@ -89,17 +116,17 @@ def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str]:
             roles = {name: "user" if name == both[0][0][2] else "assistant" for name in names}
             who = f"{roles}.get({role}, {role})" if roles else role
             some = " and ".join(f"each.get({key!r})" for key in dict.fromkeys((needed, first)))
-            return (
-                messages,
-                page,
-                one,
-                f"{{'messages': [{{'role': {who}, 'content': {text}}} for each in {where} if {some}]}}",
-            )
-    pair = (
-        f"{{'role': {role!r}, 'content': str(record[{key!r}])}}"
-        for role, key in (("user", asked), ("assistant", replied))
-    )
-    return messages, "", "records", f"{{'messages': [{', '.join(pair)}]}}"
+            when = next((time[0] for each in found if (time := _part(each, _TIME, str | int | float))), None)
+            at = f", 'timestamp': {when}" if when else ""
+            among = "[record]" if is_part else where
+            made = f"[{{'role': {who}, 'content': {text}{at}}} for each in {among} if {some}]"
+            return messages, page, one, made if is_part else f"{{'messages': {made}}}", is_part
+    pair = []
+    for role, key, times in (("user", asked, _ASKED_AT), ("assistant", replied, _REPLIED_AT)):
+        at = next((f", 'timestamp': record[{each!r}]" for each in times if each in begin), "")
+        pair.append(f"{{'role': {role!r}, 'content': str(record[{key!r}]){at}}}")
+    made = f"[{', '.join(pair)}]"
+    return messages, "", "records", made if group else f"{{'messages': {made}}}", group
 
 
 def _places(records: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
@@ -121,7 +148,7 @@ def _lists(value: Any, depth: int = 2) -> Iterator[tuple[str, list[dict[str, Any
             yield from ((f"[{key!r}]{path}", found) for path, found in _lists(inner, depth - 1))
 
 
-def _part(each: dict[str, Any], names: tuple[str, ...]) -> tuple[str, str, Any] | None:
+def _part(each: dict[str, Any], names: tuple[str, ...], kinds: Any = str | list) -> tuple[str, str, Any] | None:
     """A part of a message: its code, which field it needs, and its text or parts."""
     for key in ("", "message", "info"):
         holder: Any = each.get(key) if key else each
@@ -129,6 +156,6 @@ def _part(each: dict[str, Any], names: tuple[str, ...]) -> tuple[str, str, Any] 
             code, value = f"each[{key!r}][{name!r}]" if key else f"each[{name!r}]", holder.get(name)
             while isinstance(value, dict) and (within := next((each for each in _WITHIN if each in value), None)):
                 code, value = f"{code}[{within!r}]", value[within]
-            if value and isinstance(value, str | list):
+            if value and isinstance(value, kinds):
                 return code, key or name, value
     return None
