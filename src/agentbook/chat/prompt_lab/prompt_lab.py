@@ -778,8 +778,9 @@ class PromptLab:
     ) -> list[Suggestion]:
         """Have an agent or a model propose better prompts. Nothing is changed.
 
-        It gets the prompt and the replies that did not pass, with the reasons of the
-        checks and what people noted.
+        It gets the prompt, what the checks ask for (of a function, its code), the
+        replies that did not pass, with the reasons and what people noted, and which
+        questions passed.
 
         Parameters
         ----------
