@@ -21,8 +21,8 @@ _QUESTION, _REPLY, _REST = "(question)", "(reply)", "(other steps)"
 def paths(data: Any, *, steps: Any = None, top: int = 12, since: Any = None, until: Any = None) -> Chart:
     """Which step followed which: what agents did from the question to the reply.
 
-    A row is a step, a column what came next; the stronger a cell is coloured, the larger the share.
-    Cells on the diagonal are steps that were repeated at once.
+    A row is a step, a column what came next; the stronger a cell's colour, the larger
+    the share. Cells on the diagonal are steps that were repeated at once.
 
     Parameters
     ----------
