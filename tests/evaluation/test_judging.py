@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import agentbook as ab
@@ -188,6 +189,19 @@ def test_a_corrected_rate_counts_the_error_of_the_calibration() -> None:
     assert low < many.correct(0.62, 200)[1] < share < many.correct(0.62, 200)[2] < high
     assert math.isnan(calibrate([(True, False)] * 5 + [(False, True)] * 5).correct(0.5, 10)[0])
     assert math.isnan(calibrate([]).agreement)
+
+
+@pytest.mark.parametrize("true", [0.05, 0.7, 1.0])
+def test_the_interval_of_a_corrected_rate_covers_the_true_share(true: float) -> None:
+    random = np.random.default_rng(7)
+    good, bad, passed = (random.binomial(*each, 1000) for each in ((33, 0.8), (47, 0.98), (10, 0.02 + true * 0.78)))
+    ends = [
+        Calibration(right_passes=g, wrong_failures=33 - g, right_failures=b, wrong_passes=47 - b).correct(p / 10, 10)[
+            1:
+        ]
+        for g, b, p in zip(good.tolist(), bad.tolist(), passed.tolist(), strict=True)
+    ]
+    assert np.mean([low <= true <= high for low, high in ends]) >= 0.94
 
 
 def test_a_judge_without_a_limit_of_tokens_answers_on_a_draft_that_has_one() -> None:

@@ -125,20 +125,25 @@ class Calibration:
         if not power > 0 or not replies:
             return math.nan, math.nan, math.nan
         share = (rate + self.specificity - 1) / power
-        # Computed from the shares with 1 added to both sides (Agresti and Coull): a
-        # perfect calibration on few labels is not certain.
-        variance = (
-            _variance(rate, replies)
-            + (1 - share) ** 2 * _variance(self.specificity, self.bad)
-            + share**2 * _variance(self.sensitivity, self.good)
-        ) / power**2
-        reach = NormalDist().inv_cdf(1 - LEVEL / 2) * math.sqrt(variance)
-        return min(1.0, max(0.0, share)), max(0.0, share - reach), min(1.0, share + reach)
-
-
-def _variance(share: float, count: int) -> float:
-    smoothed = (share * count + 1) / (count + 2)
-    return smoothed * (1 - smoothed) / (count + 2)
+        # Lang and Reiczigel (2014): a perfect calibration on few labels, or a perfect
+        # pass rate of few replies, is not certain.
+        z = NormalDist().inv_cdf(1 - LEVEL / 2)
+        passed = (replies * rate + z**2 / 2) / (replies + z**2)
+        sensitivity, of_good = (self.good * self.sensitivity + 1) / (self.good + 2), self.good + 2
+        specificity, of_bad = (self.bad * self.specificity + 1) / (self.bad + 2), self.bad + 2
+        power = sensitivity + specificity - 1
+        if not power > 0:
+            return min(1.0, max(0.0, share)), 0.0, 1.0
+        centre = (passed + specificity - 1) / power
+        spread = (
+            centre * sensitivity * (1 - sensitivity) / of_good,
+            (1 - centre) * specificity * (1 - specificity) / of_bad,
+        )
+        variance = passed * (1 - passed) / (replies + z**2) + centre * spread[0] + (1 - centre) * spread[1]
+        reach = z * math.sqrt(variance) / power
+        centre += 2 * z**2 * (spread[0] - spread[1])
+        share, low, high = (min(1.0, max(0.0, each)) for each in (share, centre - reach, centre + reach))
+        return share, min(low, share), max(high, share)
 
 
 def calibration(
