@@ -160,6 +160,7 @@ def add_and_run_by_keyboard(page: Page, root: Locator) -> None:
     keyboard.press("Enter")
     root.get_by_text("Saved to tried.json").wait_for()
     assert root.bounding_box() == before, "nothing moves for what floats"
+    expect(root.get_by_role("button", name="Save", exact=True)).to_be_focused()  # disabled while it worked
     keyboard.press("Escape")
     expect(root.get_by_label("File")).to_be_hidden()
     expect(opener).to_be_focused()

@@ -176,6 +176,7 @@ def test_blind_rating_tells_nothing_of_the_variant(show: Show, page: Page) -> No
     _, table = show(lab_of(12))
     table.get_by_label("Blind").check()
     expect(table.locator(".ab-check")).to_have_count(0)
+    expect(table.locator(".ab-r-row .ab-md")).to_have_count(48)
     text = table.inner_text()
     assert "Reply A" in text
     orders = table.locator(".ab-r-row .ab-md").all_inner_texts()

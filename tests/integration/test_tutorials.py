@@ -20,9 +20,11 @@ def test_a_month_is_the_same_after_other_tutorials(client: ab.Client) -> None:
 
     def ids() -> tuple[set[str], set[str]]:
         names: dict[str, Any] = {"ab": ab, "client": client}
-        exec("import pandas as pd\n" + load, names)
+        exec("import pandas as pd\n" + load.replace("notebook", key), names)
         return set(names["sessions"]["id"]), set(names["events"]["session_id"])
 
+    first = client.sessions.start("acme~playground", agent_id="acme~guide", prompt="Hello")
+    [key] = {each.initiator.name for each in client.sessions.list("acme~playground") if each.id == first.id}
     sessions, of_events = ids()
     agent = client.agents.create(
         name="tutorial-a", forked_from_version=client.agents.versions("acme~scribe").first().id

@@ -100,7 +100,7 @@ class ResultsPart:
         self._winning = parts.box(winning, "ab-lab-winner", "ab-hidden")
         body = [parts.html(title("Results")), self.regressions, self.summary, self.image, self._winning, self.table]
         file = parts.row([self.path, self.save, self.load, self.loading.widget], "ab-lab-row")
-        self.files = Fold(parts, "Save or load", "The lab as a file", [file, form.status_line(FILE)], "export").widget
+        self.files = Fold(parts, "Save or load", "The lab as a file", [file, form.status_line(FILE)], "more").widget
         self.widget = parts.box([parts.box(body, "ab-lab-results")], "ab-lab-part")
 
     # Drawing: on the toolkit's thread

@@ -59,7 +59,7 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
     if path == "table":
         read = "table.to_dict('records')"
     elif ending in ("csv", "parquet"):
-        separator = ", sep=None, engine='python'" if ending == "csv" else ""
+        separator = ", sep=None, engine='python', encoding='utf-8-sig'" if ending == "csv" else ""
         read = f"pd.read_{ending}({path!r}{separator}).to_dict('records')"
     elif ending == "json":
         read = f"json.loads(pathlib.Path({path!r}).read_text('utf-8'))"
@@ -115,17 +115,18 @@ def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str, str]
             names = dict.fromkeys(str(name) for (_, _, name), _ in both if name not in ROLES)
             roles = {name: "user" if name == both[0][0][2] else "assistant" for name in names}
             who = f"{roles}.get({role}, {role})" if roles else role
-            some = " and ".join(f"each.get({key!r})" for key in dict.fromkeys((needed, first)))
+            needs = [f"each.get({key!r})" for key in dict.fromkeys((needed, first))]
+            some = " and ".join([*needs, *([text] if ".get(" in text else [])])
             when = next((time[0] for each in found if (time := _part(each, _TIME, str | int | float))), None)
             at = f", 'timestamp': {when}" if when else ""
             among = "[record]" if is_part else where
             made = f"[{{'role': {who}, 'content': {text}{at}}} for each in {among} if {some}]"
             return messages, page, one, made if is_part else f"{{'messages': {made}}}", is_part
-    pair = []
-    for role, key, times in (("user", asked, _ASKED_AT), ("assistant", replied, _REPLIED_AT)):
-        at = next((f", 'timestamp': record[{each!r}]" for each in times if each in begin), "")
-        pair.append(f"{{'role': {role!r}, 'content': str(record[{key!r}]){at}}}")
-    made = f"[{', '.join(pair)}]"
+    times = [next((each for each in names if each in begin), "") for names in (_ASKED_AT, _REPLIED_AT)]
+    said = [f"record[{key!r}], record.get({time!r})" for key, time in zip((asked, replied), times, strict=True)]
+    pair = f"(('user', {said[0]}), ('assistant', {said[1]}))"
+    at = ", 'timestamp': at" if any(times) else ""
+    made = f"[{{'role': role, 'content': str(said){at}}} for role, said, at in {pair} if said and said == said]"
     return messages, "", "records", made if group else f"{{'messages': {made}}}", group
 
 
@@ -155,7 +156,7 @@ def _part(each: dict[str, Any], names: tuple[str, ...], kinds: Any = str | list)
         for name in names if isinstance(holder, dict) else ():
             code, value = f"each[{key!r}][{name!r}]" if key else f"each[{name!r}]", holder.get(name)
             while isinstance(value, dict) and (within := next((each for each in _WITHIN if each in value), None)):
-                code, value = f"{code}[{within!r}]", value[within]
+                code, value = f"{code}.get({within!r})", value[within]
             if value and isinstance(value, kinds):
                 return code, key or name, value
     return None
