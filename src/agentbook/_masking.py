@@ -318,15 +318,16 @@ _KEYS = [
 _KEYS_WITH_DIGITS = ["key-", "key_", "token-", "token_", "akia", "asia"]
 # What is masked; the lower-case texts of which one must be there, to save time; and
 # how. Of a pattern with a group, only the group is masked. Each takes time in
-# proportion to the text: what repeats is possessive, bounded, or ends the match.
+# proportion to the text: what repeats is possessive, bounded, or ends the match. (No
+# group is possessive: Python before 3.11.5 reads one that can backtrack wrongly.)
 _PATTERNS = tuple(
     (name, needs, re.compile(pattern))
     for name, needs, pattern in (
         (
             "an e-mail address",
             ["@", "%40"],
-            rf"(?<![\w.+-])(?:[\w.+-]|{_ESCAPE})++(?:@|%40)(?=[\w.\\-]{{0,250}}\.[^\W\d])"
-            rf"(?:[\w-]|{_ESCAPE})++(?:\.(?:[\w-]|{_ESCAPE})++)++",
+            rf"(?<![\w.+-])(?:[\w.+-]|{_ESCAPE}){{1,320}}(?:@|%40)(?=[\w.\\-]{{0,250}}\.[^\W\d])"
+            rf"(?:[\w-]|{_ESCAPE})+(?:\.(?:[\w-]|{_ESCAPE})+)+",
         ),
         ("a key", ["private key"], r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]{0,30}-----|\Z)"),
         (

@@ -14,7 +14,7 @@ from typing import Any
 # Neither part looks further than the next tag, however many are not closed.
 _NAME_OR_RAW = re.compile(
     r"\{%\s*+raw\s*+%\}((?:(?!\{%\s*+raw\s*+%\}).)*?)\{%\s*+endraw\s*+%\}"
-    r"|\{\{\s*+([^\W\d](?:[\w.-]|[ ]++(?=[\w.-]))*+)\s*+\}\}",
+    r"|\{\{\s*+([^\W\d][\w.-]*+(?:[ ]++[\w.-]++)*)\s*+\}\}",
     re.DOTALL,
 )
 _NOTHING = object()

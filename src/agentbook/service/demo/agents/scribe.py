@@ -170,7 +170,7 @@ _ROLE = re.compile(r"^(?:you are|you're|act as)\b", re.IGNORECASE)
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|“([^“”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|(?<!\w)‘([^‘’\n]+)’(?!\w)|`([^`\n]+)`")
 # Replaces a quote while sentences are split, so that punctuation in it does no harm.
 _PLACEHOLDER = re.compile(r"\x01(\d+)\x02")
-_PROMPT_SENTENCE = re.compile(r"(?:[^.!?\n\x01]|\x01\d+\x02|(?<=\w)\.(?=\w))++[.!?]*")
+_PROMPT_SENTENCE = re.compile(r"(?:[^.!?\n\x01]|\x01\d+\x02|(?<=\w)\.(?=\w))+[.!?]*")
 
 
 def parse_instructions(prompt: str | None) -> Instructions:
