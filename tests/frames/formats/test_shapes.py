@@ -414,7 +414,7 @@ OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
                           {"chat": "b", "sender": "client", "text": "Ho", "time": AT},
                           {"chat": "a", "sender": "bot", "text": "Yes", "time": AT}], [["Hi", "Yes"], ["Ho", None]]),
     "rows of turns": ([{"session": 1, "question": "Hi", "answer": "Yes", "asked_at": AT},
-                       {"session": 1, "question": "Ho", "answer": "No", "asked_at": AT}], [["Hi", "Yes"], ["Ho", "No"]]),
+                       {"session": 1, "question": "Ho", "answer": None, "asked_at": AT}], [["Hi", "Yes"], ["Ho", None]]),
     "Jaeger": ({"data": [{"spans": [{"traceID": "1", "spanID": "2", "startTime": 1793613600000000}]}]}, [[None, ""]]),
 }  # fmt: skip
 

@@ -122,11 +122,14 @@ def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str, str]
             among = "[record]" if is_part else where
             made = f"[{{'role': {who}, 'content': {text}{at}}} for each in {among} if {some}]"
             return messages, page, one, made if is_part else f"{{'messages': {made}}}", is_part
-    times = [next((each for each in names if each in begin), "") for names in (_ASKED_AT, _REPLIED_AT)]
-    said = [f"record[{key!r}], record.get({time!r})" for key, time in zip((asked, replied), times, strict=True)]
-    pair = f"(('user', {said[0]}), ('assistant', {said[1]}))"
-    at = ", 'timestamp': at" if any(times) else ""
-    made = f"[{{'role': role, 'content': str(said){at}}} for role, said, at in {pair} if said and said == said]"
+    asked_at, replied_at = (next((each for each in names if each in begin), "") for names in (_ASKED_AT, _REPLIED_AT))
+    at = ", 'timestamp': at" if asked_at or replied_at else ""
+    said = [
+        f"({role!r}, record[{key!r}]" + (f", record[{time!r}])" if time else ", None)" if at else ")")
+        for role, key, time in (("user", asked, asked_at), ("assistant", replied, replied_at))
+    ]
+    pairs = f"role, said{', at' if at else ''} in ({', '.join(said)})"
+    made = f"[{{'role': role, 'content': str(said){at}}} for {pairs} if said and said == said]"
     return messages, "", "records", made if group else f"{{'messages': {made}}}", group
 
 
