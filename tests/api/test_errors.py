@@ -10,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
+from agentbook.api.calls import Call, Reply, record
 from agentbook.api.error_replies import from_reply
 from support.clients import client_of
 
 JSON = {"x-request-id": "req-1", "content-type": "application/json"}
+READ = Call("agents.get", "GET", "", record)
+WRITE = Call("agents.create", "POST", "", record)
 
 
 def reply(status: int, error: str | None, message: str, **headers: str) -> ab.ApiError:
     fields = {"error": error, "message": message} if error else {"message": message}
     body = msgspec.json.encode(fields)
-    return from_reply(status, {**JSON, **headers}, body, operation="agents.get")
+    return from_reply(Reply(status, {**JSON, **headers}, body), READ)
 
 
 def test_what_was_not_found_is_named() -> None:
@@ -31,25 +34,23 @@ def test_what_was_not_found_is_named() -> None:
 
 def test_an_html_page_is_read_for_its_words() -> None:
     page = b"<!doctype html><head><style>p{}</style></head><body><h1>404</h1><p>Not&nbsp;here</p></body>"
-    raised = from_reply(404, {}, page, operation="agents.get")
+    raised = from_reply(Reply(404, {}, page), READ)
     assert isinstance(raised, ab.NotFound)
     assert raised.message == "404 Not here"
 
 
 def test_an_oauth_body_is_an_oauth_error() -> None:
     body = b'{"error": "invalid_grant", "error_description": "refresh token invalid or expired"}'
-    raised = from_reply(400, {}, body, operation="oauth.token")
+    raised = from_reply(Reply(400, {}, body), READ)
     assert isinstance(raised, ab.OAuthError)
     assert (raised.error, raised.message) == ("invalid_grant", "refresh token invalid or expired")
-    bare = from_reply(
-        400, {}, b'{"error": "invalid_grant"}', operation="oauth.token"
-    )  # RFC 6749 lets the description out
+    bare = from_reply(Reply(400, {}, b'{"error": "invalid_grant"}'), WRITE)  # RFC 6749 lets the description out
     assert (type(bare), bare.message) == (ab.OAuthError, "invalid_grant")
-    assert type(from_reply(400, {}, b'{"error": "invalid_request", "message": "m"}', operation="x")) is ab.InvalidInput
+    assert type(from_reply(Reply(400, {}, b'{"error": "invalid_request", "message": "m"}'), READ)) is ab.InvalidInput
 
 
 def test_who_has_a_token_is_not_told_to_check_a_key() -> None:
-    raised = from_reply(401, {}, b'{"error": "Unauthorized", "message": "Invalid OAuth token"}', operation="me.get")
+    raised = from_reply(Reply(401, {}, b'{"error": "Unauthorized", "message": "Invalid OAuth token"}'), READ)
     assert isinstance(raised, ab.Unauthorized)
     assert str(raised).endswith("Invalid OAuth token. Sign in again.")
 
@@ -72,11 +73,11 @@ def test_a_key_where_only_a_person_may_is_not_told_to_check_the_key() -> None:
     ],
 )
 def test_an_address_without_its_version_is_told_from_an_unknown_id(body: bytes, advice: str) -> None:
-    assert f". {advice}" in str(from_reply(404, {}, body, operation="me.get"))
+    assert f". {advice}" in str(from_reply(Reply(404, {}, body), READ))
 
 
 def test_a_server_error_on_a_write_is_an_unknown_outcome_too() -> None:
-    raised = from_reply(500, {}, b'{"message": "Something went wrong"}', operation="agents.create", write=True)
+    raised = from_reply(Reply(500, {}, b'{"message": "Something went wrong"}'), WRITE)
     assert isinstance(raised, ab.ServerError)
     assert isinstance(raised, ab.OutcomeUnknown)
     assert not raised.retryable
@@ -84,7 +85,7 @@ def test_a_server_error_on_a_write_is_an_unknown_outcome_too() -> None:
 
 @given(st.integers(300, 599), st.binary(max_size=200), st.text(max_size=30))
 def test_no_reply_is_too_strange_to_become_an_error(status: int, body: bytes, request_id: str) -> None:
-    raised = from_reply(status, {"x-request-id": request_id}, body, operation="x")
+    raised = from_reply(Reply(status, {"x-request-id": request_id}, body), READ)
     assert isinstance(raised, ab.ApiError)
     assert raised.status == status
 
@@ -111,13 +112,13 @@ def test_a_partial_load_pickles_without_its_way_to_resume() -> None:
 
 def test_an_error_moves_no_cursor_and_turns_no_text() -> None:
     body = b'{"error": "Bad\\u001b[31m", "message": "one\\u001b]0;x\\u0007\\r\\u202etwo\\n\\tthree\\u0085"}'
-    error = from_reply(404, {}, body, operation="agents.get")
+    error = from_reply(Reply(404, {}, body), READ)
     assert (error.error, error.message) == ("Bad[31m", "one]0;xtwo\n\tthree")
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", str(error))
 
 
 def test_an_endless_message_is_cut() -> None:
-    error = from_reply(404, {}, b'{"message": "%b"}' % (b"x" * 1_000_000), operation="agents.get")
+    error = from_reply(Reply(404, {}, b'{"message": "%b"}' % (b"x" * 1_000_000)), READ)
     assert len(str(error)) < 11_000
 
 
@@ -130,7 +131,7 @@ def test_an_endless_message_is_cut() -> None:
     ],
 )
 def test_an_error_of_another_form_is_its_status(body: bytes, message: str) -> None:
-    assert from_reply(400, {}, body, operation="agents.create").message == message
+    assert from_reply(Reply(400, {}, body), READ).message == message
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
 )  # fmt: skip
 def test_a_gateways_retry_after_counts_instead_of_the_minute(header: str, wait: float) -> None:
     headers = {"retry-after": header, "date": DATE.format(42)}
-    refused = from_reply(429, headers, b"<html>slow down</html>", operation="me.get")
+    refused = from_reply(Reply(429, headers, b"<html>slow down</html>"), me.get())
     assert isinstance(refused, ab.RateLimited)
     rate_limit = RateLimit(Clock())
     rate_limit.on_429(refused.date, refused, retry_after_s=refused.retry_after_s)

@@ -15,7 +15,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
@@ -92,8 +92,8 @@ class Call(Generic[T]):
         Whether the platform answers 409 if the created entity exists already. A create
         that cannot be read back may then be sent once more.
     resolve : callable or None
-        Completes the call from the platform's live openapi.yaml, where the
-        specification leaves something open.
+        Takes the platform's live openapi.yaml and the call, and returns the call
+        complete, where the specification leaves something open.
     """
 
     operation: str
@@ -108,7 +108,7 @@ class Call(Generic[T]):
     wait_for_rate_limit: bool = True
     read_back: Callable[[Attempt], Call[T | None]] | None = None
     refuses_duplicates: bool = False
-    resolve: Callable[[Mapping[str, Any]], Call[T]] | None = None
+    resolve: Callable[[Mapping[str, Any], Call[T]], Call[T]] | None = None
 
     @property
     def write(self) -> bool:
@@ -139,8 +139,6 @@ class ListCall:
         For a list in the order of its ids, the greatest id that belongs to it.
     context : dict
         Values from the request that the items lack, such as their ``session_id``.
-    prepare : callable or None
-        Completes a page's call from the live openapi.yaml (see `Call.resolve`).
     begin : str or None
         Items with ids up to this one do not belong, though the platform lists them.
     """
@@ -153,7 +151,6 @@ class ListCall:
     keyset: bool = False
     end: str | None = None
     context: Mapping[str, str] = field(default_factory=dict)
-    prepare: Callable[[Call[Any]], Call[Any]] | None = None
     begin: str | None = None
 
     def __post_init__(self) -> None:
@@ -165,6 +162,10 @@ class ListCall:
                     self.call.operation, f"{name} must be a whole number of items, 0 or more, not {value!r}."
                 )
             object.__setattr__(self, name, operator.index(value))  # NumPy integers too
+
+    def page(self, read: Callable[[Reply], T], **query: Any) -> Call[T]:
+        """The request for a page, with what it alone asks for."""
+        return replace(self.call, query={**self.call.query, **query}, read=read)
 
 
 def path(*segments: str) -> str:

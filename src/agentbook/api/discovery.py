@@ -75,9 +75,10 @@ def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: s
 def _completed(call: Call[T], complete: Callable[[Mapping[str, Any], Call[T]], Call[T]]) -> Call[T]:
     """The call, completed from the live openapi.yaml before it is sent."""
 
-    def resolve(openapi: Mapping[str, Any]) -> Call[T]:
-        resolved = call if call.resolve is None else call.resolve(openapi)
-        return replace(complete(openapi, resolved), resolve=None)
+    before = call.resolve
+
+    def resolve(openapi: Mapping[str, Any], call: Call[T]) -> Call[T]:
+        return complete(openapi, call if before is None else before(openapi, call))
 
     return replace(call, resolve=resolve)
 

@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import unquote
 
+from .calls import Call, Reply
 from .errors import (
     ApiError,
     Conflict,
@@ -62,42 +63,18 @@ _ADDRESS = re.compile(r"""\b(?:url|page|path|route)\b|(?<![a-z"')] )\bnot found\
 _SCOPE_PARAMETER = re.compile(r'\bscope="?([a-z_]+:[a-z]+)')
 
 
-def from_reply(
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    operation: str,
-    path: str = "",
-    write: bool = False,
-    check: str = "",
-    hourly: bool = False,
-) -> ApiError:
+def from_reply(reply: Reply, call: Call[Any]) -> ApiError:
     """The typed error for an error reply, whose body may be JSON, HTML or OAuth's.
-
-    Parameters
-    ----------
-    status, headers, body
-        The reply; header names in lower case.
-    operation
-        The call that was answered, for the message.
-    path
-        Its encoded path, which says what was not found.
-    write
-        Whether the request may have changed something.
-    check
-        The Python expression that shows whether it has changed something.
-    hourly
-        Whether the operation has a limit per hour, in place of the one per minute.
 
     Examples
     --------
     >>> body = b'{"error": "NotFound", "message": "Agent not found"}'
-    >>> error = from_reply(404, {"x-request-id": "r1"}, body, operation="agents.get")
+    >>> from agentbook.api.endpoints import agents
+    >>> error = from_reply(Reply(404, {"x-request-id": "r1"}, body), agents.get("a1"))
     >>> type(error).__name__, error.status, error.request_id
     ('NotFound', 404, 'r1')
     """
-    fields = _fields(body)
+    status, headers, fields = reply.status, reply.headers, _fields(reply.body)
     message = _printable(fields["message"]) or f"HTTP {status}"
     error, limit = _printable(fields["error"] or "") or None, run_limit(message) if status in (413, 429) else None
     scope = _missing_scope(headers.get("www-authenticate", ""), message) if status == 403 else None
@@ -109,13 +86,13 @@ def from_reply(
     elif scope or (status == 403 and error == "InsufficientScope"):
         kind = InsufficientScope
     elif status >= 500:
-        kind = UncertainServerError if write else ServerError
+        kind = UncertainServerError if call.write else ServerError
     else:
         kind = _BY_STATUS.get(status, ApiError)
     request_id = _printable(headers.get("x-request-id", ""))[:_MAX_EXCERPT] or None
     outcome = f"{status} {error}: {message}" if error else f"{status}: {message}"
-    if kind is NotFound and path:
-        outcome += f" ({_printable(unquote(path))})"
+    if kind is NotFound and call.path:
+        outcome += f" ({_printable(unquote(call.path))})"
     reference = f" (request {request_id})" if request_id else ""
     facts: dict[str, Any] = {"status": status, "error": error, "message": message, "request_id": request_id}
     if scope:
@@ -128,8 +105,8 @@ def from_reply(
         facts["kind"] = limit
     elif status == 429:
         facts["date"], facts["retry_after_s"] = headers.get("date"), retry_after_s(headers)
-    advice = uncertain_advice(check) if kind is UncertainServerError else _advice(kind, fields["message"], hourly)
-    return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
+    advice = uncertain_advice(call.check) if kind is UncertainServerError else _advice(kind, fields["message"], call)
+    return kind(f"{call.operation}: {outcome}{reference}. {advice}", operation=call.operation, **facts)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -155,7 +132,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, wait.total_seconds())
 
 
-def is_error_response(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+def is_error_response(reply: Reply) -> bool:
     """Whether a reply is the platform's own error, and not that of something between.
 
     The platform's is JSON with `error` and `message`. Some have no `error`; these are
@@ -163,21 +140,22 @@ def is_error_response(status: int, headers: Mapping[str, str], body: bytes) -> b
 
     Examples
     --------
-    >>> is_error_response(404, {}, b'{"error": "NotFound", "message": "No session"}')
+    >>> body = b'{"error": "NotFound", "message": "No session"}'
+    >>> is_error_response(Reply(404, {}, body))
     True
-    >>> is_error_response(403, {}, b"<html>Blocked</html>")
+    >>> is_error_response(Reply(403, {}, b"<html>Blocked</html>"))
     False
     """
     try:
-        data = read_value(body)
+        data = read_value(reply.body)
     except UNREADABLE:
         return False
-    if status < 400 or not isinstance(data, dict) or not isinstance(data.get("message"), str):
+    if reply.status < 400 or not isinstance(data, dict) or not isinstance(data.get("message"), str):
         return False
-    return isinstance(data.get("error"), str) or "x-request-id" in headers
+    return isinstance(data.get("error"), str) or "x-request-id" in reply.headers
 
 
-def _advice(kind: type[ApiError], message: str, hourly: bool) -> str:
+def _advice(kind: type[ApiError], message: str, call: Call[Any]) -> str:
     """What to do, if the message says more than the status ("Errors")."""
     if kind is Unauthorized and "OAuth token" in message:
         return OAuthError.advice
@@ -185,7 +163,7 @@ def _advice(kind: type[ApiError], message: str, hourly: bool) -> str:
         return Unauthorized.other_credential
     if kind is NotFound and (not message or _ADDRESS.search(message)):
         return NotFound.no_such_address
-    return RateLimited.hourly if kind is RateLimited and hourly else kind.advice
+    return RateLimited.hourly if kind is RateLimited and not call.wait_for_rate_limit else kind.advice
 
 
 def _missing_scope(challenge: str, message: str) -> str | None:

@@ -215,10 +215,8 @@ class Pagination:
                 rest = limit - self.items + len(self._shared)
                 size = min(size, rest if self._last is None else self.list_call.offset + limit - start)
             self._planned = start + size
-        query = {**self.list_call.call.query, "limit": size, "offset": start or None}
-        query |= {"from_id": self.cursor} if self._by_id else {}
-        call = replace(self.list_call.call, query=query, read=Page.read)
-        call = call if self.list_call.prepare is None else self.list_call.prepare(call)
+        after = {"from_id": self.cursor} if self._by_id else {}
+        call = self.list_call.page(Page.read, limit=size, offset=start or None, **after)
         self.requests.append(Request(self, call, start, size))
         return self.requests[-1]
 

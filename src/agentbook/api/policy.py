@@ -266,7 +266,7 @@ def request_flow(
     ends_at = settings.monotonic() + settings.deadline_s
     attempt = Attempt(settings.wall(), getattr(settings.credentials, "key_id", None), settings.wall)
     if call.resolve is not None:
-        call = call.resolve((yield from openapi()))
+        call = call.resolve((yield from openapi()), call)
     try:
         return (yield from _answered(call, settings, ends_at))
     except OutcomeUnknown as unknown:
@@ -472,16 +472,7 @@ def _failure(call: Call[Any], settings: Settings, outcome: Outcome) -> Agentbook
                 status=outcome.status,
                 request_id=outcome.headers.get("x-request-id"),
             )
-        error = from_reply(
-            outcome.status,
-            outcome.headers,
-            outcome.body,
-            operation=call.operation,
-            path=call.path,
-            write=call.write,
-            check=call.check,
-            hourly=not call.wait_for_rate_limit,
-        )
+        error = from_reply(outcome, call)
         if isinstance(error, RateLimited) and call.wait_for_rate_limit:
             settings.rate_limit.on_429(error.date, error, retry_after_s=error.retry_after_s)
         else:

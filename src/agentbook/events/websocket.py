@@ -19,7 +19,7 @@ from websockets.http11 import Response
 
 from .._masking import Redactor
 from ..api.auth import Credentials, redactor_of
-from ..api.calls import path
+from ..api.calls import Call, Reply, decoded, path
 from ..api.connection import AsyncConnection
 from ..api.error_replies import from_reply, is_error_response
 from ..api.errors import AgentbookError, ConnectionFailed, unreachable
@@ -27,6 +27,7 @@ from ..api.record import UNREADABLE, Record, read_value
 from ..api.transport import bare
 
 OPERATION = "sessions.stream"
+_HANDSHAKE = Call(OPERATION, "GET", "", decoded)
 MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; with websockets' limit of 1 MiB it would reconnect forever
 OPEN_TIMEOUT_S = 10.0
 POLICY = 1008  # a close code
@@ -82,7 +83,7 @@ class Socket:
                 reason = self._said or self._redactor.text(reason)
                 if (status := _REFUSED_BY_CODE.get(code or 0)) is not None:
                     body = msgspec.json.encode({"message": reason or f"closed with {code}"})
-                    raise from_reply(status, {}, body, operation=OPERATION) from None
+                    raise from_reply(Reply(status, {}, body), _HANDSHAKE) from None
                 raise Disconnected(code, reason) from None
             try:
                 event = read_value(frame)
@@ -143,9 +144,9 @@ async def open_socket(
 def _refusal_by_status(response: Response, redactor: Redactor) -> AgentbookError:
     """The error for a handshake that was answered with a status other than 101."""
     headers = {name.lower(): redactor.text(value) for name, value in response.headers.raw_items()}
-    body = redactor.data(bytes(response.body or b""))
-    error = from_reply(response.status_code, headers, body, operation=OPERATION)
-    if is_error_response(response.status_code, headers, body):
+    reply = Reply(response.status_code, headers, redactor.data(bytes(response.body or b"")))
+    error = from_reply(reply, _HANDSHAKE)
+    if is_error_response(reply):
         return error
     # Redirects are not followed: they would get the credential.
     said = str(response.status_code) + (f" ({error.message})" if error.message else "")

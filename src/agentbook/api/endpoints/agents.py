@@ -401,8 +401,8 @@ def models(*, limit: int | None = None, offset: int = 0) -> ListCall:
     >>> client.agents.models().to_pandas().columns[0]
     'id'
     """
-    call = Call("agents.models", "GET", "models", record)
-    return ListCall(call, "models", limit=limit, offset=offset, prepare=lambda page: offered(page, "/models"))
+    call = offered(Call("agents.models", "GET", "models", record), "/models")
+    return ListCall(call, "models", limit=limit, offset=offset)
 
 
 def publish(agent: Any, version_id: Any) -> Call[Record]:

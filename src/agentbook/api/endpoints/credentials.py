@@ -6,7 +6,6 @@ Specification: "Endpoints", Accounts; "Authentication", rule 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..calls import SMALL_MAX_PAGE, Call, ListCall, acknowledgement, code_for, optional_ref, path, record
@@ -113,9 +112,8 @@ def of_agent(workspace_agent_id: Any, *, limit: int | None = None, offset: int =
     'id'
     """
     where = path("workspace_agents", workspace_agent_id, "credentials")
-    call = Call("credentials.of_agent", "GET", where, record)
-    listed = ListCall(call, "credentials", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
-    return replace(listed, prepare=lambda page: offered(page, _OF_AGENT))
+    call = offered(Call("credentials.of_agent", "GET", where, record), _OF_AGENT)
+    return ListCall(call, "credentials", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
 
 
 def attach(

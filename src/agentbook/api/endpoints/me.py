@@ -5,7 +5,6 @@ Specification: "Endpoints", Organizations and the current user.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 from ..calls import SMALL_MAX_PAGE, Call, ListCall, path, record
@@ -80,10 +79,9 @@ def workspaces(
     if which not in (None, "my", "all"):
         raise ValueError(f"which must be 'my' or 'all', not {which!r}.")
     call = Call("me.workspaces", "GET", "me/workspaces", record, {"sort_by": sort_by})
-    listing = ListCall(call, "workspaces", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
-    if which is None:
-        return listing
-    return replace(listing, prepare=lambda page: discovered_selector(page, "/me/workspaces", value=which))
+    if which is not None:
+        call = discovered_selector(call, "/me/workspaces", value=which)
+    return ListCall(call, "workspaces", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
 
 
 def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:

@@ -235,4 +235,4 @@ def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = Non
     3
     """
     call = Call("sessions.list", "GET", path("workspaces", workspace, "sessions"), record, {"sort_by": sort_by})
-    return ListCall(call, "sessions", limit=limit, offset=offset, prepare=lambda page: offered(page, START))
+    return ListCall(offered(call, START), "sessions", limit=limit, offset=offset)

@@ -5,7 +5,6 @@ Specification: "Endpoints", Accounts; Workspaces and sessions.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..calls import (
@@ -191,8 +190,7 @@ def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> List
     'guide'
     """
     call = Call("workspaces.agents", "GET", path("workspaces", workspace, "agents"), record)
-    listed = ListCall(call, "workspace_agents", limit=limit, offset=offset)
-    return replace(listed, prepare=lambda page: offered(page, _AGENTS))
+    return ListCall(offered(call, _AGENTS), "workspace_agents", limit=limit, offset=offset)
 
 
 def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:

@@ -8,9 +8,9 @@ Specification: "Endpoints", Accounts; Workspaces and sessions; Agents.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,12 +26,13 @@ from ...api.endpoints import me as me_endpoint
 from ...api.endpoints import sessions as sessions_endpoint
 from ...api.endpoints import workspaces as workspaces_endpoint
 from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, NotOffered, Unauthorized
-from ...api.pagination import Page
 from .. import session_log
 from ..export import to_arrow
 from ..load.loader import MAX_CONCURRENCY, Loader, Progress
 from ..parse.frame import to_frame, to_pandas
 from ..parse.schemas import STR
+
+T = TypeVar("T")
 
 RESOURCES = ("workspaces", "sessions", "agents", "credentials")
 WINDOW = 200  # sessions per workspace that are read again, the latest change first
@@ -259,7 +260,7 @@ class CatalogLoad:
             known = self._known.agents  # agents that are in no list are not requested again
             agents = concat([agents, known[~known["id"].isin(agents["id"])]])
         unlisted = sorted(set(used.dropna()) - set(agents["id"]))
-        singles = {key: _list_of_one(agents_endpoint.get(key), "agents") for key in unlisted}
+        singles = {key: _ListOfOne(agents_endpoint.get(key), "agents") for key in unlisted}
         others = self._fetch("unlisted agents", "agents", singles, bar)
         unreadable = [error for key in unlisted if (error := others.loads[key].error) is not None]
         if unreadable:
@@ -379,15 +380,12 @@ def _no_workspace(name: str, listed: Sequence[str]) -> str:
     return f"There is no workspace {name!r}, or this credential may not see it; {hint}"
 
 
-def _list_of_one(call: Call[Any], resource: str) -> ListCall:
+class _ListOfOne(ListCall):
     """One entity, read as a list of one."""
 
-    def read(reply: Reply) -> Page:
-        return Page.read(
-            replace(reply, body=b'{"items":[%b],"pagination":{"total_count":1,"has_more":false}}' % reply.body)
-        )
-
-    return ListCall(call, resource, prepare=lambda page: replace(call, read=read))
+    def page(self, read: Callable[[Reply], T], **query: Any) -> Call[T]:
+        envelope = b'{"items":[%b],"pagination":{"total_count":1,"has_more":false}}'
+        return replace(self.call, read=lambda reply: read(replace(reply, body=envelope % reply.body)))
 
 
 def _frame_of(resource: str, records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
