@@ -17,6 +17,7 @@ from support.clients import client_of
 JSON = {"x-request-id": "req-1", "content-type": "application/json"}
 READ = Call("agents.get", "GET", "", record)
 WRITE = Call("agents.create", "POST", "", record)
+TOKEN = Call("sign_in", "POST", "", record, form={})
 
 
 def reply(status: int, error: str | None, message: str, **headers: str) -> ab.ApiError:
@@ -44,9 +45,9 @@ def test_an_oauth_body_is_an_oauth_error() -> None:
     raised = from_reply(Reply(400, {}, body), READ)
     assert isinstance(raised, ab.OAuthError)
     assert (raised.error, raised.message) == ("invalid_grant", "refresh token invalid or expired")
-    bare = from_reply(Reply(400, {}, b'{"error": "invalid_grant"}'), WRITE)  # RFC 6749 lets the description out
+    bare = from_reply(Reply(400, {}, b'{"error": "invalid_grant"}'), TOKEN)  # RFC 6749 lets the description out
     assert (type(bare), bare.message) == (ab.OAuthError, "invalid_grant")
-    assert type(from_reply(Reply(400, {}, b'{"error": "invalid_request", "message": "m"}'), READ)) is ab.InvalidInput
+    assert type(from_reply(Reply(400, {}, b'{"error": "invalid_request", "message": "m"}'), TOKEN)) is ab.InvalidInput
 
 
 def test_who_has_a_token_is_not_told_to_check_a_key() -> None:

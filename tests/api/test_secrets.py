@@ -323,5 +323,5 @@ def test_a_record_shows_of_a_webhook_only_its_host() -> None:
     )
     for text in (repr(credential), str(credential), credential._repr_html_(), repr(credential.integration)):
         assert "S3CRET" not in text
-    assert "https://hooks.example.com/…" in repr(credential)
+    assert "webhook_url='hooks.example.com'" in repr(credential)
     assert credential.webhook_url.endswith("sig=S3CRET")

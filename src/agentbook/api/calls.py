@@ -245,6 +245,15 @@ def decoded(reply: Reply) -> Any:
     return read_value(reply.body) if reply.body else None
 
 
+def http_date(text: str | None) -> datetime | None:
+    """The moment that a header names; None if it names none."""
+    try:
+        moment = parsedate_to_datetime(text or "")
+        return moment.replace(tzinfo=moment.tzinfo or UTC)
+    except (TypeError, ValueError):
+        return None
+
+
 def record(reply: Reply) -> Record:
     """Read a reply that holds one entity."""
     data = read_value(reply.body)
@@ -315,11 +324,8 @@ def _platform_time(attempt: Attempt, reply: Reply) -> float:
     The ``Date`` header is in whole seconds, and the platform's times may be too.
     Without such a header, our own clock counts.
     """
-    try:
-        ahead = parsedate_to_datetime(reply.headers["date"]).timestamp() - attempt.clock()
-    except (KeyError, TypeError, ValueError):
-        ahead = 0.0
-    return math.floor(attempt.started_at + ahead)
+    date = http_date(reply.headers.get("date"))
+    return math.floor(attempt.started_at + (date.timestamp() - attempt.clock() if date else 0.0))
 
 
 def _is_created(item: Any, sent: Mapping[str, Any], earliest: float, creator_id: str | None) -> bool:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import unquote
 
-from .calls import Call, Reply
+from .calls import Call, Reply, http_date
 from .errors import (
     ApiError,
     Conflict,
@@ -49,13 +48,6 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _MAX_MESSAGE = 10_000  # characters
 _MAX_EXCERPT = 300  # characters to show of a body that does not follow the specification
-# RFC 6749, 5.2 and RFC 7591, 3.2.2, where the description is optional.
-_OAUTH = frozenset(
-    {
-        "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
-        "invalid_redirect_uri", "invalid_client_metadata",
-    }
-)  # fmt: skip
 _SCOPE = re.compile(r"\b((?:agents|sessions|workspaces|skills|integrations):(?:read|write))\b")
 # A 404 for the address, not for an entity: "Not Found", but not "Agent not found".
 _ADDRESS = re.compile(r"""\b(?:url|page|path|route)\b|(?<![a-z"')] )\bnot found\b""", re.IGNORECASE)
@@ -74,7 +66,7 @@ def from_reply(reply: Reply, call: Call[Any]) -> ApiError:
     >>> type(error).__name__, error.status, error.request_id
     ('NotFound', 404, 'r1')
     """
-    status, headers, fields = reply.status, reply.headers, _fields(reply.body)
+    status, headers, fields = reply.status, reply.headers, _fields(reply.body, call)
     message = _printable(fields["message"]) or f"HTTP {status}"
     error, limit = _printable(fields["error"] or "") or None, run_limit(message) if status in (413, 429) else None
     scope = _missing_scope(headers.get("www-authenticate", ""), message) if status == 403 else None
@@ -105,7 +97,9 @@ def from_reply(reply: Reply, call: Call[Any]) -> ApiError:
         facts["kind"] = limit
     elif status == 429:
         facts["date"], facts["retry_after_s"] = headers.get("date"), retry_after_s(headers)
-    advice = uncertain_advice(call.check) if kind is UncertainServerError else _advice(kind, fields["message"], call)
+    advice = (
+        uncertain_advice(call.check) if kind is UncertainServerError else _advice(kind, fields["message"], status, call)
+    )
     return kind(f"{call.operation}: {outcome}{reference}. {advice}", operation=call.operation, **facts)
 
 
@@ -125,11 +119,8 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text)
-    try:
-        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
-    except (TypeError, ValueError):
-        return None
-    return max(0.0, wait.total_seconds())
+    until, date = http_date(text), http_date(headers.get("date"))
+    return None if until is None or date is None else max(0.0, (until - date).total_seconds())
 
 
 def is_error_response(reply: Reply) -> bool:
@@ -155,8 +146,12 @@ def is_error_response(reply: Reply) -> bool:
     return isinstance(data.get("error"), str) or "x-request-id" in reply.headers
 
 
-def _advice(kind: type[ApiError], message: str, call: Call[Any]) -> str:
+def _advice(kind: type[ApiError], message: str, status: int, call: Call[Any]) -> str:
     """What to do, if the message says more than the status ("Errors")."""
+    if status < 400:
+        return (
+            "It redirected elsewhere, which is not followed, since the credential would be sent along: check base_url."
+        )
     if kind is Unauthorized and "OAuth token" in message:
         return OAuthError.advice
     if kind is Unauthorized and "cannot access" in message:
@@ -172,7 +167,7 @@ def _missing_scope(challenge: str, message: str) -> str | None:
     return match[1] if match else None
 
 
-def _fields(body: bytes) -> dict[str, Any]:
+def _fields(body: bytes, call: Call[Any]) -> dict[str, Any]:
     try:
         data = read_value(body)
     except UNREADABLE:
@@ -180,7 +175,8 @@ def _fields(body: bytes) -> dict[str, Any]:
     data = data if isinstance(data, dict) else {}
     texts = [data.get(name) for name in ("error", "message", "error_description")]
     error, message, description = (text if isinstance(text, str) else None for text in texts)
-    oauth = description is not None or (error in _OAUTH and "message" not in data)
+    # In RFC 6749, 5.2, the description is optional. Forms are posted for tokens alone.
+    oauth = description is not None or (error is not None and call.form is not None and message is None)
     return {"error": error, "message": (description if oauth else message) or error or "", "oauth": oauth}
 
 

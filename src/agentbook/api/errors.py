@@ -63,7 +63,8 @@ class AgentbookError(Exception):
         self.__dict__.update(facts)
 
     def __reduce__(self) -> tuple[Callable[..., AgentbookError], tuple[Any, ...]]:
-        return _rebuild, (type(self), self.args, self.__dict__)
+        facts = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        return _rebuild, (type(self), self.args, facts)
 
 
 def _rebuild(kind: type[AgentbookError], args: tuple[Any, ...], facts: dict[str, Any]) -> AgentbookError:
@@ -163,10 +164,6 @@ class PartialLoad(AgentbookError):
         if self._resume is None:
             raise TypeError("This error was pickled, so it cannot resume the load. Load again instead.")
         return self._resume()
-
-    def __reduce__(self) -> tuple[Callable[..., AgentbookError], tuple[Any, ...]]:
-        facts = {name: value for name, value in self.__dict__.items() if name != "_resume"}
-        return _rebuild, (type(self), self.args, facts)
 
 
 class IncompleteWarning(UserWarning):

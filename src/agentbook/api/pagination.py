@@ -9,12 +9,12 @@ that changed is read again. Specification: "Pagination (list envelope)", "Limits
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import compress
+from functools import cached_property
+from itertools import accumulate, compress
 from typing import Any, cast
 
 import msgspec
@@ -56,9 +56,8 @@ class Page:
         The most items that the page could have; None if the reply does not say.
     """
 
-    __slots__ = ("_envelope", "_ids", "_items", "body", "has_more", "limit", "total_count")
-
-    def __init__(self, body: bytes, envelope: _Envelope) -> None:
+    def __init__(self, body: bytes) -> None:
+        envelope = read(_read_envelope, body, AROUND)
         pagination = read_value(bytes(envelope.pagination))
         fields = pagination if isinstance(pagination, dict) else {}
         total, more, limit = (fields.get(name) for name in ("total_count", "has_more", "limit"))
@@ -67,35 +66,28 @@ class Page:
         self.has_more = more if isinstance(more, bool) else None
         self.limit = limit if type(limit) is int and limit > 0 else None
         self._envelope = envelope
-        self._ids: list[str | None] | None = None
-        self._items: list[Any] | None = None
 
     @classmethod
     def read(cls, reply: Reply) -> Page:
         """Read the envelope of a reply; its items are read when they are used."""
-        return cls(reply.body, read(_read_envelope, reply.body, AROUND))
+        return cls(reply.body)
 
-    @property
-    def ids(self) -> list[str | None]:
+    @cached_property
+    def _items(self) -> list[Any]:
+        return cast(list[Any], read_value(b"[%b]" % b",".join(self._envelope.items), AROUND - 1))
+
+    @cached_property
+    def ids(self) -> Ids:
         """The ids of the items; None for an item without one, or with an empty one."""
-        if self._ids is None:
-            self._ids = [_id_of(item) for item in self._read_items()]
-        return self._ids
-
-    def _read_items(self) -> list[Any]:
-        items = self._items
-        if items is None:
-            self._items = items = read_value(b"[%b]" % b",".join(self._envelope.items), AROUND - 1)
-        return items
+        ids = [item.get("id") if isinstance(item, dict) else None for item in self._items]
+        return [each if isinstance(each, str) and each else None for each in ids]
 
     def __len__(self) -> int:
         return len(self._envelope.items)
 
     def records(self, skip: Set[str] = frozenset()) -> Iterator[Record]:
         """The items as records, without those whose id is in `skip`."""
-        ids, items = self.ids, self._read_items()
-        self._items = None  # a caller may change its records
-        for item_id, item in zip(ids, items, strict=True):
+        for item_id, item in zip(self.ids, self._items, strict=True):
             if item_id not in skip:
                 yield ItemRecord(item if isinstance(item, dict) else {"value": item})
 
@@ -103,14 +95,8 @@ class Page:
         """The page with only the items flagged in `keep`; None keeps all."""
         if keep is None:
             return self
-        items = list(compress(self._envelope.items, keep))
-        body = b'{"items":[%b],"pagination":%b}' % (b",".join(items), bytes(self._envelope.pagination))
-        return Page(body, _Envelope(items, self._envelope.pagination))
-
-
-def _id_of(item: Any) -> str | None:
-    item_id = item.get("id") if isinstance(item, dict) else None
-    return item_id or None if isinstance(item_id, str) else None
+        items = b",".join(compress(self._envelope.items, keep))
+        return Page(b'{"items":[%b],"pagination":%b}' % (items, bytes(self._envelope.pagination)))
 
 
 @dataclass(slots=True, eq=False)
@@ -178,43 +164,31 @@ class Pagination:
         self.requests: deque[Request] = deque()
         self._first_id = (from_id or list_call.begin or "").lower()  # after which the list starts
         self._keep_repeats = keep_repeats
-        self._by_id = False  # the next page starts after the cursor, not at an offset
+        self._by_id = False  # offsets count from the cursor, not from where the list starts
         self._most = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
         self._size = self._most  # items per page
         self._last: int | None = None  # the offset up to which pages are requested at the same time
         self._skip, self._added = _offsets(list_call)  # items to leave out, the offset up to which all was added
         self._planned = self._added  # ... or requested
         self._taken = 0
-        self._started = False
         self._short = False  # a page had fewer items than places, so the next one may start with old items
         self._shared: Ids = []  # what the next page starts with: the last id
-        self._body = b""  # of the page before
         self._ids: set[str] = set()
-        self._totals: set[int] = set()
+        self._total: int | None = None  # of the pages before
         self._again = False  # whether an empty page was requested again
-        self._longest = 1  # items of the longest page
         self._without_news = 0  # pages in a row that had nothing new, but said that more follow
-        self._passed_over = 0  # places after the cursor that had no item
 
     def next_request(self) -> Request | None:
         """The next page to request.
 
         None at the end, or if nothing can be requested until further pages are added.
         """
-        if self.done or (self._last is None and self.requests):
+        if self.done or (self.requests if self._last is None else self._planned >= self._last):
             return None
-        limit, size = None if self._is_filtered else self.list_call.limit, self._size
-        if self._by_id:
-            start = self._passed_over
-            size = size if limit is None else min(size, limit - self.items)
-        else:
-            start = self._planned - len(self._shared)
-            if self._last is not None and self._planned >= self._last:
-                return None
-            if limit is not None:
-                rest = limit - self.items + len(self._shared)
-                size = min(size, rest if self._last is None else self.list_call.offset + limit - start)
-            self._planned = start + size
+        start, size, limit = self._planned - len(self._shared), self._size, self._limit
+        if limit is not None:
+            size = min(size, limit - self.items + len(self._shared))
+        self._planned = start + size
         after = {"from_id": self.cursor} if self._by_id else {}
         call = self.list_call.page(Page.read, limit=size, offset=start or None, **after)
         self.requests.append(Request(self, call, start, size))
@@ -226,9 +200,9 @@ class Pagination:
         return self.next_request() if len(self.requests) < depth else None
 
     @property
-    def _is_filtered(self) -> bool:
-        """Whether the platform may list items that do not belong."""
-        return self.list_call.begin is not None or self.list_call.end is not None
+    def _limit(self) -> int | None:
+        """At most so many items need to be requested; None if some may not belong."""
+        return None if self.list_call.begin or self.list_call.end else self.list_call.limit
 
     def pages(self, first: Page | None = None) -> Iterator[Page]:
         """The pages that can be added now, each item once; `first` is the next one."""
@@ -267,15 +241,13 @@ class Pagination:
             self._read_otherwise(page)
             return None
         ids = [each or None for each in (page.ids if ids is None else ids)]
-        self.done = self.list_call.limit == 0
-        self.first = self.first or page
-        self._longest = max(self._longest, len(ids))
-        if not ids and page.has_more:
+        is_first = self.first is None
+        self.first = page if self.first is None else self.first
+        if not ids and page.has_more and self.list_call.limit != 0:
             self._pass_over(page, request)
             return None
-        keep = self._within_ends(ids, self._add_page(page, ids, request))
+        keep = self._within_ends(ids, self._add_page(page, ids, request, is_first=is_first))
         self.items += sum(keep)
-        self._started = True
         if self.done:
             self.drop_requests()
         elif self.list_call.keyset and None in compress(ids, keep):
@@ -284,7 +256,7 @@ class Pagination:
 
     def _read_otherwise(self, error: AgentbookError) -> None:
         """Go on without what the platform refused, or raise its error."""
-        plain = None if self._started else without_from_id(self.list_call)
+        plain = without_from_id(self.list_call) if self.first is None else None
         is_refusal = isinstance(error, (InvalidInput, NotFound))
         if is_refusal and plain is not None:
             self.list_call, self.cursor = plain, None
@@ -295,58 +267,43 @@ class Pagination:
 
     def _pass_over(self, page: Page, request: Request) -> None:
         """An empty page is not the last: request it again, then what follows it."""
-        self._started = True
         if self._again:
             self._note_without_news()
-            start = request.start + min(page.limit or self._longest, request.size)
-            if self._by_id:
-                self._passed_over = start
-            else:
-                self._added, self._shared, self._short = start, [], True
+            self._added, self._shared, self._short = request.start + min(page.limit or 1, request.size), [], True
         self._again = not self._again
         self._go_on()
 
-    def _add_page(self, page: Page, ids: Ids, request: Request) -> list[bool]:
+    def _add_page(self, page: Page, ids: Ids, request: Request, *, is_first: bool) -> list[bool]:
         """Whether each item is new; decides how to go on."""
-        more, end, before = page.has_more is True, request.start + len(ids), self.cursor
+        more, end = page.has_more is True, request.start + len(ids)
         first = self._first_new(ids)
-        is_same = bool(ids) and not self._by_id and page.body == self._body  # at another offset
-        if (first is None or is_same) and self._can_go_by_id:
+        if first is None and self._can_go_by_id:
             self._go_on()
-            return [False] * len(ids)
-        if is_same:
-            self.done = True
-            if more:
-                self._stop_endless()
             return [False] * len(ids)
         if first is None:
             self._note(f"neighbouring pages at offset {self._added} do not meet")
         keep = [False] * (first or 0) + self._new(ids[first or 0 :])
-        has_news = any(keep)
+        has_news = any(compress(ids, keep))
         # Some platforms count only the items of the page, or only up to a limit.
         total = page.total_count if page.total_count is not None and page.total_count >= end + more else None
-        came_short = more and len(ids) < (request.size if self._started else min(page.limit or 0, request.size))
+        came_short = more and len(ids) < min(request.size, page.limit or (0 if is_first else request.size))
+        self._short |= came_short
         self._without_news = 0 if has_news else self._without_news
-        self._again, self._passed_over = False, 0
-        if not self._by_id:
-            self._short |= came_short
-            self._added, self._body = end, page.body
-            self._shared = ids[-1:] if len(ids) > 1 else self._shared[: not ids]
-        if total is not None and not self.list_call.keyset:
-            self._totals.add(total)
-            if len(self._totals) > 1:
-                self._note(f"the total changed between pages: {sorted(self._totals)}")
+        self._again = False
+        self._added = 0 if self._by_id else end
+        self._shared = ids[-1:] if len(ids) > 1 and not self._by_id else self._shared[: not ids]
+        if None not in (total, self._total) and total != self._total and not self.list_call.keyset:
+            self._note(f"the total changed between pages: {self._total:,}, then {total:,}")
+        self._total = total or self._total
         if page.has_more is False or (not more and (not has_news or end == total)):
             self.done = True
             if total is not None and total > end and not (self.list_call.keyset or self._short):
                 self._note(f"{total:,} items were announced, {end:,} came")
-        elif self._by_id and self.cursor == before:
-            self._stop_endless()
         elif not has_news:
             self._note_without_news()
             self._shared, self._short = [], True
             self._go_on()
-        elif not self._started and not came_short:
+        elif is_first and not came_short:
             self._size = len(ids)
             self._plan(total, end)
         elif came_short or self._last is None or end >= self._last:
@@ -357,7 +314,7 @@ class Pagination:
 
     def _plan(self, total: int | None, end: int) -> None:
         """Request the other pages at the same time, if their number is known."""
-        limit = None if self._is_filtered else self.list_call.limit
+        limit = self._limit
         last = (total or 0) if limit is None else min(total or 0, self.list_call.offset + limit)
         if last > end and self._size > 1:
             self._last, self._planned = last, end
@@ -371,8 +328,9 @@ class Pagination:
     def _go_on(self) -> None:
         """Request one page after another from here on, by id where that is possible."""
         self.drop_requests()
+        if self._can_go_by_id and not self._by_id:
+            self._by_id, self._added, self._shared = True, 0, []
         self._last, self._planned = None, self._added
-        self._by_id = self._can_go_by_id
         if self._by_id or self._short:
             self._size = self._most
 
@@ -384,8 +342,6 @@ class Pagination:
 
     def _first_new(self, ids: Ids) -> int | None:
         """How many items a page shares with the one before; None if it does not fit."""
-        if self._by_id:
-            return 0
         if ids[:1] == self._shared or not self._shared:
             return len(self._shared)
         return ids.index(self._shared[0]) + 1 if self._short and self._shared[0] in ids else None
@@ -395,11 +351,6 @@ class Pagination:
     def _new(self, ids: Ids) -> list[bool]:
         """Whether each item has not been added before."""
         keyset, floor = self.list_call.keyset, (self.cursor or "").lower()
-        if keyset and None not in ids:
-            texts = [floor, *(cast(str, each).lower() for each in ids)]
-            if all(map(operator.lt, texts, texts[1:])):
-                self.cursor = ids[-1] if ids else self.cursor
-                return [True] * len(ids)
         keep, seen = list[bool](), set[str]()
         for each in ids:
             if each is None:
@@ -419,19 +370,16 @@ class Pagination:
 
     def _within_ends(self, ids: Ids, keep: list[bool]) -> list[bool]:
         """Leave out what is outside the span of time, or more than the limit."""
-        end = self.list_call.end or "g"
-        for n, each in enumerate(ids) if self.list_call.end or self._first_id else ():
-            if each is not None and each.lower() > end:  # only a list in the order of its ids has an end
-                keep, self.done = keep[:n] + [False] * (len(ids) - n), True
-                break
-            keep[n] = keep[n] and (each is None or self._first_id < each.lower())
-        limit = self.list_call.limit
+        begin, end, limit = self._first_id, self.list_call.end or "g", self.list_call.limit
+        if begin or self.list_call.end:
+            texts = [(each or "").lower() for each in ids]
+            keep = [flag and (not each or begin < each <= end) for flag, each in zip(keep, texts, strict=True)]
+            self.done |= max(texts, default="") > end  # only a list in the order of its ids has an end
         if self._skip or limit is not None:
-            rows = [n for n, flag in enumerate(keep) if flag]
-            last = len(rows) if limit is None else self._skip + max(limit - self.items, 0)
-            for n in rows[: self._skip] + rows[last:]:
-                keep[n] = False
-            self._skip -= min(self._skip, len(rows))
+            last = len(ids) if limit is None else self._skip + limit - self.items
+            count = sum(keep)
+            keep = [flag and self._skip < n <= last for flag, n in zip(keep, accumulate(keep), strict=True)]
+            self._skip -= min(self._skip, count)
             self.done |= limit is not None and self.items + sum(keep) >= limit
         return keep
 
@@ -441,11 +389,8 @@ class Pagination:
         """Count a page that had nothing new but said that more follows."""
         self._without_news += 1
         if self._without_news >= PAGES_WITHOUT_NEWS:
-            self._stop_endless()
-
-    def _stop_endless(self) -> None:
-        self._note(f"the platform says that more {self.list_call.resource} follow, but none came")
-        self.done = self.endless = True
+            self._note(f"the platform says that more {self.list_call.resource} follow, but none came")
+            self.done = self.endless = True
 
     def _note(self, problem: str) -> None:
         if problem not in self.problems:

@@ -27,7 +27,6 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from email.utils import parsedate_to_datetime
 from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -36,7 +35,7 @@ import msgspec
 
 from .._masking import Hidden, Redactor
 from .auth import Credentials, redactor_of
-from .calls import Attempt, Call, Reply, ref
+from .calls import Attempt, Call, Reply, http_date, ref
 from .error_replies import from_reply, retry_after_s
 from .errors import (
     HALF_CHARACTER,
@@ -89,7 +88,6 @@ class RateLimit:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._now = monotonic
-        self._lock = threading.Lock()
         self._opens_at: float | None = None  # None: open
         self._refusal: Exception | None = None
         self._probing = False
@@ -111,7 +109,7 @@ class RateLimit:
 
     def delay_s(self) -> float:
         """The seconds to wait before asking again; 0.0 to send now."""
-        with self._lock:
+        with _lock:
             if self._opens_at is None:
                 return 0.0
             if (wait := self._opens_at - self._now()) > 0:
@@ -123,13 +121,13 @@ class RateLimit:
 
     def on_reply(self) -> None:
         """Record a reply other than a 429 of the rate limit."""
-        with self._lock:
+        with _lock:
             if self._probing:
                 self._opens_at, self._probing = None, False
 
     def on_no_reply(self) -> None:
         """Record that a request got no reply; if it was the probe, another may go."""
-        with self._lock:
+        with _lock:
             self._probing = False
 
     def on_429(self, date: str | None, error: Exception | None = None, *, retry_after_s: float | None = None) -> None:
@@ -144,11 +142,11 @@ class RateLimit:
         retry_after_s
             The time in its ``Retry-After`` header; see `retry_after_s`.
         """
-        with self._lock:
-            second = _second_of(date)
+        with _lock:
+            moment = http_date(date)
             # A refused probe was sent at the start of a window: only a full minute is
             # certain to reach the next one.
-            wait = WINDOW_S if self._probing or second is None else WINDOW_S - second
+            wait = WINDOW_S if self._probing or moment is None else WINDOW_S - moment.second
             if retry_after_s is not None:
                 wait = min(max(retry_after_s, MIN_WAIT_S), MAX_WAIT_S)
             opens_at = self._now() + wait
@@ -159,23 +157,14 @@ class RateLimit:
             self._probing = False
 
 
-def _second_of(date: str | None) -> int | None:
-    try:
-        return parsedate_to_datetime(date).second if date else None
-    except (TypeError, ValueError):
-        return None
-
-
 _rate_limits: weakref.WeakValueDictionary[tuple[str, str], RateLimit] = weakref.WeakValueDictionary()
-_rate_limits_lock = threading.Lock()
+_lock = threading.Lock()  # of all rate limits, each of which holds it for an instant
 
 
 def _unlock_after_fork() -> None:
-    """New locks for a forked child, where no thread releases the old ones."""
-    global _rate_limits_lock
-    _rate_limits_lock = threading.Lock()
-    for rate_limit in _rate_limits.values():
-        rate_limit._lock = threading.Lock()
+    """A new lock for a forked child, where no thread releases the old one."""
+    global _lock
+    _lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
@@ -184,7 +173,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 def shared_rate_limit(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimit:
     """The rate limit of a credential on a platform."""
-    with _rate_limits_lock:
+    with _lock:
         rate_limit = _rate_limits.get((origin, identity))
         if rate_limit is None:
             rate_limit = _rate_limits[origin, identity] = RateLimit(monotonic)
@@ -463,15 +452,6 @@ def deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> De
 def _failure(call: Call[Any], settings: Settings, outcome: Outcome) -> AgentbookError:
     """The typed error of an outcome; also reported to the rate limit."""
     if isinstance(outcome, Reply):
-        if 300 <= outcome.status < 400:
-            settings.rate_limit.on_reply()
-            return ApiError(
-                f"{call.operation}: the platform redirected elsewhere ({outcome.status}), which is not followed, since the "
-                "credential would be sent along. Check base_url.",
-                operation=call.operation,
-                status=outcome.status,
-                request_id=outcome.headers.get("x-request-id"),
-            )
         error = from_reply(outcome, call)
         if isinstance(error, RateLimited) and call.wait_for_rate_limit:
             settings.rate_limit.on_429(error.date, error, retry_after_s=error.retry_after_s)

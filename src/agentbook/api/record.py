@@ -22,11 +22,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
-from .._masking import MASK, Hidden, is_secret, is_secret_name
+from .._masking import MASK, NO_HOST, Hidden, host_of, is_secret, is_secret_name
 
 T = TypeVar("T")
 
@@ -238,19 +237,10 @@ def shown_field(name: str, value: Any) -> str:
     if is_secret(name, value):
         return MASK
     if isinstance(value, str) and _WEBHOOK_URL.search(name):
-        return repr(_host_only(value))
+        return repr(host_of(value) or NO_HOST)
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key!r}: {shown_field(str(key), item)}" for key, item in value.items())
         return "{" + inner + "}"
     if isinstance(value, list):
         return "[" + ", ".join(shown_field("", item) for item in value) + "]"
     return repr(value)
-
-
-def _host_only(url: str) -> str:
-    """A URL without user, port, path and query."""
-    try:
-        parts = urlsplit(url)
-        return f"{parts.scheme}://{parts.hostname}/{MASK}" if parts.hostname else MASK
-    except ValueError:
-        return MASK
