@@ -31,7 +31,7 @@ import threading
 import time
 import urllib.request
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from contextvars import copy_context
 from functools import cached_property, partial
@@ -164,12 +164,12 @@ class SyncTransport:
         ends_at = time.monotonic() + send.timeout_s
         request = _request(client, self._network.base_url, send)
         with contextlib.closing(client.send(request, auth=None, follow_redirects=False, stream=True)) as response:
-            body, ending = _Body(response), _ending_stream(response)
-            for chunk in response.iter_bytes() if body.is_read else response.stream if ending else response.iter_raw():
+            body = _Body(response)
+            for chunk in response.iter_bytes() if body.is_read else response.stream:
                 body.add(chunk)
                 if time.monotonic() > ends_at or self.is_closed:
                     return NoReply("ReadTimeout: timed out", sent=True)
-            if ending is not None:
+            if (ending := _ending_stream(response)) is not None:
                 ending.close()
         return _reply(response, body.data)
 
@@ -295,11 +295,10 @@ class AsyncTransport:
         request = _request(client, self._network.base_url, send)
         response = await client.send(request, auth=None, follow_redirects=False, stream=True)
         async with contextlib.aclosing(response):
-            body, ending = _Body(response), _ending_stream(response)
-            chunks = response.aiter_bytes() if body.is_read else response.stream if ending else response.aiter_raw()
-            async for chunk in chunks:
+            body = _Body(response)
+            async for chunk in response.aiter_bytes() if body.is_read else response.stream:
                 body.add(chunk)
-            if ending is not None:
+            if (ending := _ending_stream(response)) is not None:
                 await ending.aclose()
         return _reply(response, body.data)
 
@@ -392,8 +391,7 @@ def _proving(client: Any, credentials: Any) -> dict[str, Any]:
 def _ending_stream(response: Any) -> Any:
     """The connection, if the platform announced that it ends before `KEEP_ALIVE_S`.
 
-    It is closed before the pool gets it back (``iter_raw`` gives it back by itself), so
-    that no write is sent on it.
+    It is closed before the pool gets it back, so that no write is sent on it.
     """
     announced = re.search(r'(?i)\btimeout\s*=\s*"?(\d+)', response.headers.get("keep-alive", ""))
     ends_early = announced is not None and int(announced[1]) <= KEEP_ALIVE_S
@@ -420,10 +418,22 @@ class _Body:
 
     def add(self, chunk: bytes) -> None:
         self._received += len(chunk)
-        if not self._encoding or not chunk:
-            self._append(chunk)
-            return
-        while True:
+        for piece in self._decompressed(chunk) if self._encoding else (chunk,):
+            self.data += piece
+            if len(self.data) > MAX_BODY_BYTES:
+                raise AgentbookError(
+                    f"The platform's reply is larger than {MAX_BODY_BYTES >> 20} MiB, so the rest was not read. Ask for "
+                    "fewer items at once (limit=...)."
+                )
+            if len(self.data) > _FREE_BYTES + MAX_RATIO * self._received:
+                raise AgentbookError(
+                    f"The platform's reply grows to more than {MAX_RATIO} times its compressed size, as no list does, so "
+                    "the rest was not read."
+                )
+
+    def _decompressed(self, chunk: bytes) -> Iterator[bytes]:
+        piece = b""
+        while chunk or len(piece) == _PIECE_BYTES:
             # A gzip reply may have several members, each of which begins so.
             if self._decoder is None or (self._decoder.eof and self._encoding != "deflate" and chunk[:1] == b"\x1f"):
                 # Some servers send deflate without zlib's header, which ends in an 8.
@@ -436,22 +446,7 @@ class _Body:
             except zlib.error as error:
                 raise httpx2.DecodingError(str(error)) from None
             chunk = self._decoder.unconsumed_tail or self._decoder.unused_data
-            self._append(piece)
-            if len(self.data) > _FREE_BYTES + MAX_RATIO * (self._received - len(chunk)):
-                raise AgentbookError(
-                    f"The platform's reply grows to more than {MAX_RATIO} times its compressed size, as no list does, so "
-                    "the rest was not read."
-                )
-            if len(piece) < _PIECE_BYTES and not chunk:
-                return
-
-    def _append(self, piece: bytes) -> None:
-        self.data += piece
-        if max(len(self.data), self._received) > MAX_BODY_BYTES:
-            raise AgentbookError(
-                f"The platform's reply is larger than {MAX_BODY_BYTES >> 20} MiB, so the rest was not read. Ask for "
-                "fewer items at once (limit=...)."
-            )
+            yield piece
 
 
 def _reply(response: Any, body: bytearray) -> Reply:
