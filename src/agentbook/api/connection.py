@@ -18,12 +18,12 @@ import queue
 import ssl
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, closing
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from .._masking import hidden, revealed
@@ -48,7 +48,7 @@ MAX_TIME_S = 7 * 86_400  # clocks of the system overflow far above that
 DEADLINE_S = 180.0  # two rate windows and the request itself
 
 
-class _Base(ABC):
+class _Base:
     """What both connections share: everything but the driver."""
 
     session_url: str | None = None  # where its sessions live, for links in what is loaded
@@ -89,7 +89,6 @@ class _Base(ABC):
         self._reading: dict[int, Future[AgentbookError | None]] = {}
         self._set_up(http_client)
 
-    @abstractmethod
     def _set_up(self, http_client: Any) -> None:
         """Create the driver."""
 
@@ -271,34 +270,27 @@ class AsyncConnection(_Base):
 
     def _set_up(self, http_client: Any) -> None:
         self._transport = AsyncTransport(self._network, http_client)
-        self._lock = threading.Lock()
-        self._callbacks: dict[object, Callable[[], object]] | None = {}  # None once it is closed
+        self._callbacks: dict[object, Callable[[], object]] = {}  # each is popped by who calls it
+        self._ended = False
 
-    def _on_close(self, callback: Callable[[], object]) -> Callable[[], None]:
+    def _on_close(self, callback: Callable[[], object]) -> Callable[[], object]:
         """Call `callback` when the client is closed, at once if it is closed already.
 
         It is called in the thread that closes the client, and must not wait or raise.
         Returns a function that withdraws it.
         """
         key = object()
-        with self._lock:
-            callbacks = self._callbacks
-            if callbacks is not None:
-                callbacks[key] = callback
-        if callbacks is None:
+        self._callbacks[key] = callback
+        if self._ended and self._callbacks.pop(key, None) is not None:
             callback()
-
-        def withdraw() -> None:
-            (callbacks or {}).pop(key, None)
-
-        return withdraw
+        return partial(self._callbacks.pop, key, None)
 
     def _end(self) -> None:
         """Run the callbacks of `_on_close`, once."""
-        with self._lock:
-            callbacks, self._callbacks = self._callbacks or {}, None
-        for callback in list(callbacks.values()):
-            callback()
+        self._ended = True
+        for key in list(self._callbacks):
+            if (callback := self._callbacks.pop(key, None)) is not None:
+                callback()
 
     async def _run(self, call: Call[T]) -> T:
         return await self._transport.drive(self._request_flow(call))

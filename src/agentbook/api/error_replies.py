@@ -12,50 +12,32 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from . import errors
 from .calls import Call, Reply, http_date
-from .errors import (
-    ApiError,
-    Conflict,
-    ExecutionLimit,
-    Forbidden,
-    InsufficientScope,
-    InvalidInput,
-    MethodNotAllowed,
-    NotFound,
-    OAuthError,
-    RateLimited,
-    ServerError,
-    TooLarge,
-    Unauthorized,
-    UncertainServerError,
-    uncertain_advice,
-)
 from .record import UNREADABLE, read_value
 from .run_limits import run_limit
 
-_BY_STATUS: dict[int, type[ApiError]] = {
-    400: InvalidInput,
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    405: MethodNotAllowed,
-    409: Conflict,
-    413: TooLarge,
-    429: RateLimited,
+_BY_STATUS: dict[int, type[errors.ApiError]] = {
+    400: errors.InvalidInput,
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    405: errors.MethodNotAllowed,
+    409: errors.Conflict,
+    413: errors.TooLarge,
+    429: errors.RateLimited,
 }
 # Control characters except tab and line feed, and those that change the direction of
 # text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _MAX_MESSAGE = 10_000  # characters
 _MAX_EXCERPT = 300  # characters to show of a body that does not follow the specification
-_SCOPE = re.compile(r"\b((?:agents|sessions|workspaces|skills|integrations):(?:read|write))\b")
+_SCOPE = re.compile(r"\b(?:agents|sessions|workspaces|skills|integrations):(?:read|write)\b")
 # A 404 for the address, not for an entity: "Not Found", but not "Agent not found".
 _ADDRESS = re.compile(r"""\b(?:url|page|path|route)\b|(?<![a-z"')] )\bnot found\b""", re.IGNORECASE)
-# RFC 6750, 3. Several scopes are separated by spaces.
-_SCOPE_PARAMETER = re.compile(r'\bscope="?([a-z_]+:[a-z]+)')
 
 
-def from_reply(reply: Reply, call: Call[Any]) -> ApiError:
+def from_reply(reply: Reply, call: Call[Any]) -> errors.ApiError:
     """The typed error for an error reply, whose body may be JSON, HTML or OAuth's.
 
     Examples
@@ -69,21 +51,22 @@ def from_reply(reply: Reply, call: Call[Any]) -> ApiError:
     status, headers, fields = reply.status, reply.headers, _fields(reply.body, call)
     message = _printable(fields["message"]) or f"HTTP {status}"
     error, limit = _printable(fields["error"] or "") or None, run_limit(message) if status in (413, 429) else None
-    scope = _missing_scope(headers.get("www-authenticate", ""), message) if status == 403 else None
-    kind: type[ApiError]
+    named = _SCOPE.search(f"{message} {headers.get('www-authenticate', '')}") if status == 403 else None
+    scope = named and named[0]
+    kind: type[errors.ApiError]
     if fields["oauth"] and status < 429:  # from 429 on, the refusal is temporary and not about the grant
-        kind = OAuthError
+        kind = errors.OAuthError
     elif limit:
-        kind = ExecutionLimit
+        kind = errors.ExecutionLimit
     elif scope or (status == 403 and error == "InsufficientScope"):
-        kind = InsufficientScope
+        kind = errors.InsufficientScope
     elif status >= 500:
-        kind = UncertainServerError if call.write else ServerError
+        kind = errors.UncertainServerError if call.write else errors.ServerError
     else:
-        kind = _BY_STATUS.get(status, ApiError)
+        kind = _BY_STATUS.get(status, errors.ApiError)
     request_id = _printable(headers.get("x-request-id", ""))[:_MAX_EXCERPT] or None
     outcome = f"{status} {error}: {message}" if error else f"{status}: {message}"
-    if kind is NotFound and call.path:
+    if kind is errors.NotFound and call.path:
         outcome += f" ({_printable(unquote(call.path))})"
     reference = f" (request {request_id})" if request_id else ""
     facts: dict[str, Any] = {"status": status, "error": error, "message": message, "request_id": request_id}
@@ -97,9 +80,7 @@ def from_reply(reply: Reply, call: Call[Any]) -> ApiError:
         facts["kind"] = limit
     elif status == 429:
         facts["date"], facts["retry_after_s"] = headers.get("date"), retry_after_s(headers)
-    advice = (
-        uncertain_advice(call.check) if kind is UncertainServerError else _advice(kind, fields["message"], status, call)
-    )
+    advice = _advice(kind, fields["message"], status, call)
     return kind(f"{call.operation}: {outcome}{reference}. {advice}", operation=call.operation, **facts)
 
 
@@ -146,25 +127,21 @@ def is_error_response(reply: Reply) -> bool:
     return isinstance(data.get("error"), str) or "x-request-id" in reply.headers
 
 
-def _advice(kind: type[ApiError], message: str, status: int, call: Call[Any]) -> str:
+def _advice(kind: type[errors.ApiError], message: str, status: int, call: Call[Any]) -> str:
     """What to do, if the message says more than the status ("Errors")."""
+    if kind is errors.UncertainServerError:
+        return errors.uncertain_advice(call.check)
     if status < 400:
         return (
             "It redirected elsewhere, which is not followed, since the credential would be sent along: check base_url."
         )
-    if kind is Unauthorized and "OAuth token" in message:
-        return OAuthError.advice
-    if kind is Unauthorized and "cannot access" in message:
-        return Unauthorized.other_credential
-    if kind is NotFound and (not message or _ADDRESS.search(message)):
-        return NotFound.no_such_address
-    return RateLimited.hourly if kind is RateLimited and not call.wait_for_rate_limit else kind.advice
-
-
-def _missing_scope(challenge: str, message: str) -> str | None:
-    """The scope that a 403 names: in its message, or in ``WWW-Authenticate`` alone."""
-    match = _SCOPE.search(message) or _SCOPE_PARAMETER.search(challenge) or _SCOPE.search(challenge)
-    return match[1] if match else None
+    if kind is errors.Unauthorized and "OAuth token" in message:
+        return errors.OAuthError.advice
+    if kind is errors.Unauthorized and "cannot access" in message:
+        return errors.Unauthorized.other_credential
+    if kind is errors.NotFound and (not message or _ADDRESS.search(message)):
+        return errors.NotFound.no_such_address
+    return errors.RateLimited.hourly if kind is errors.RateLimited and not call.wait_for_rate_limit else kind.advice
 
 
 def _fields(body: bytes, call: Call[Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ I/O; nothing else differs between the clients. The rules are those of the specif
 - Reads are retried after network errors and 5xx, with exponential backoff and jitter.
 - Writes are sent again only if nothing can have been applied (no connection, or the
   rate limit), or if applying them twice changes nothing (`Call.idempotent`).
-- After an ambiguous write, a named create is read back. If it is not there, it is sent
-  once more where a duplicate would be refused. Others raise `OutcomeUnknown`.
+- After an ambiguous write, a named create is read back. If it is not there, and for any
+  other write, `OutcomeUnknown` is raised.
 - No error shows a secret of the request, whatever the platform repeats.
 - A 429 of the rate limit stops the credential's requests for a while (`RateLimit`). No
   other 4xx is retried.
@@ -34,23 +34,10 @@ from urllib.parse import urlencode
 import msgspec
 
 from .._masking import Hidden, Redactor
+from . import errors
 from .auth import Credentials, redactor_of
 from .calls import Attempt, Call, Reply, http_date, ref
 from .error_replies import from_reply, retry_after_s
-from .errors import (
-    HALF_CHARACTER,
-    AgentbookError,
-    ApiError,
-    Conflict,
-    ConnectionFailed,
-    DeadlineExceeded,
-    NotFound,
-    OutcomeUnknown,
-    RateLimited,
-    invalid_argument,
-    uncertain_advice,
-    unreachable,
-)
 from .record import UNREADABLE
 
 T = TypeVar("T")
@@ -237,14 +224,14 @@ class Settings:
     rng: random.Random = field(default_factory=random.Random)
 
 
-Outcome = Reply | NoReply | AgentbookError | bool | None
+Outcome = Reply | NoReply | errors.AgentbookError | bool | None
 RequestFlow = Generator[Step, Outcome, T]
 
 
 def sleep(seconds: float, until: Future[Any] | None = None) -> RequestFlow[None]:
     """Wait, or raise the error of a client that is closed."""
     closed = yield Sleep(seconds, until)
-    if isinstance(closed, AgentbookError):
+    if isinstance(closed, errors.AgentbookError):
         raise closed
 
 
@@ -258,40 +245,16 @@ def request_flow(
         call = call.resolve((yield from openapi()), call)
     try:
         return (yield from _answered(call, settings, ends_at))
-    except OutcomeUnknown as unknown:
+    except errors.OutcomeUnknown as unknown:
         if call.read_back is None:
             raise
-        return (yield from _recover(call, call.read_back(attempt), settings, ends_at, unknown))
-
-
-def _recover(
-    call: Call[T], read_back: Call[T | None], settings: Settings, ends_at: float, unknown: OutcomeUnknown
-) -> RequestFlow[T]:
-    """The result of a create whose reply was lost: read back, or created after all.
-
-    If the entity is not there, it is created once more, where a duplicate is refused.
-    """
-    may_resend = call.refuses_duplicates
-    while True:
         try:
-            created = yield from _answered(read_back, settings, ends_at)
-        except AgentbookError as error:
-            if not (may_resend and isinstance(error, NotFound)):
-                raise unknown from error
-        else:
-            if created is None:
-                raise unknown
-            return created
-        may_resend = False
-        try:
-            yield from sleep(min(_backoff(settings, 1), max(ends_at - settings.monotonic(), 0)))
-            return (yield from _answered(call, settings, ends_at))
-        except (OutcomeUnknown, Conflict):
-            continue  # applied meanwhile, or lost again: reading back shows which
-        except ApiError:
-            raise
-        except AgentbookError as error:
+            created = yield from _answered(call.read_back(attempt), settings, ends_at)
+        except errors.AgentbookError as error:
             raise unknown from error
+        if created is None:
+            raise
+        return created
 
 
 def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[T]:
@@ -315,8 +278,8 @@ def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[
     # Outside the handler, so that the decoder's error, which may quote the reply, is
     # not chained.
     if call.write:
-        raise OutcomeUnknown(reason + uncertain_advice(call.check), operation=call.operation)
-    raise ApiError(
+        raise errors.OutcomeUnknown(reason + errors.uncertain_advice(call.check), operation=call.operation)
+    raise errors.ApiError(
         f"{reason}Is this address an Agent Platform, with a path that ends in /v1?",
         operation=call.operation,
         status=reply.status,
@@ -340,16 +303,16 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
     """Send until a reply is good; raise the typed error otherwise."""
     send = _request(call, settings)
     attempts, pause, refreshed = 0, 0.0, False
-    error: AgentbookError | None = None
+    error: errors.AgentbookError | None = None
     # About earlier attempts of an idempotent write, any of which may have been applied:
-    uncertain: OutcomeUnknown | None = None
+    uncertain: errors.OutcomeUnknown | None = None
     lost: NoReply | None = None
     while True:
         try:
             if pause:
                 yield from sleep(pause)
             yield from _wait_for_rate_limit(call, settings, ends_at, error)
-        except AgentbookError as ended:  # the time, or the client
+        except errors.AgentbookError as ended:  # the time, or the client
             if uncertain in (None, ended):
                 raise
             raise uncertain from ended
@@ -372,19 +335,19 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
             return outcome
         outcome = _redacted(outcome, redactor)
         error = _failure(call, settings, outcome)
-        if isinstance(error, RateLimited) and call.wait_for_rate_limit:
+        if isinstance(error, errors.RateLimited) and call.wait_for_rate_limit:
             continue  # the rate limit is closed now, and nothing was applied
         # Decided by the status: the body may follow RFC 6750, which becomes an
         # OAuthError.
-        if isinstance(error, ApiError) and error.status == 401 and refresh is not None and not refreshed:
+        if isinstance(error, errors.ApiError) and error.status == 401 and refresh is not None and not refreshed:
             # An access token expires. The refused request was not applied, so it is
             # sent again with a new one.
             refreshed = True
             if (yield refresh) is True:
                 continue
-        if lost is not None and isinstance(error, NotFound) and call.method == "DELETE":
+        if lost is not None and isinstance(error, errors.NotFound) and call.method == "DELETE":
             return Reply(204, {}, b"")  # the lost attempt has deleted it
-        if isinstance(error, OutcomeUnknown):
+        if isinstance(error, errors.OutcomeUnknown):
             uncertain = error
             lost = outcome if isinstance(outcome, NoReply) else lost
         attempts += 1
@@ -395,17 +358,17 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
                 continue
             if isinstance(outcome, NoReply) and outcome.sent and not call.write:
                 raise deadline_exceeded(call, settings, f" ({outcome.reason})") from error
-        if uncertain is not None and not isinstance(error, ApiError):
+        if uncertain is not None and not isinstance(error, errors.ApiError):
             raise uncertain
         raise error
 
 
-def _may_retry(call: Call[Any], error: AgentbookError) -> bool:
+def _may_retry(call: Call[Any], error: errors.AgentbookError) -> bool:
     """Whether the call may be sent again, if waits and attempts permit."""
     if not call.wait_for_rate_limit:
         return False
-    if call.write and not isinstance(error, ConnectionFailed):
-        return call.idempotent and isinstance(error, OutcomeUnknown)
+    if call.write and not isinstance(error, errors.ConnectionFailed):
+        return call.idempotent and isinstance(error, errors.OutcomeUnknown)
     return error.retryable
 
 
@@ -423,12 +386,12 @@ def _redacted(outcome: Any, redactor: Redactor) -> Any:
 
 
 def _wait_for_rate_limit(
-    call: Call[Any], settings: Settings, ends_at: float, last: AgentbookError | None
+    call: Call[Any], settings: Settings, ends_at: float, last: errors.AgentbookError | None
 ) -> RequestFlow[None]:
     """Wait until the rate limit lets a request go, within the deadline."""
     while wait := settings.rate_limit.delay_s():
         if wait >= ends_at - settings.monotonic():
-            raise DeadlineExceeded(
+            raise errors.DeadlineExceeded(
                 f"{call.operation}: the rate limit lasts another {wait:.0f} s, beyond the deadline of {settings.deadline_s:g} s. "
                 "Raise deadline_s, or call again after the next full minute.",
                 operation=call.operation,
@@ -436,24 +399,24 @@ def _wait_for_rate_limit(
         yield from sleep(wait)
     if settings.monotonic() >= ends_at:
         settings.rate_limit.on_no_reply()
-        if last is not None and not isinstance(last, RateLimited):
+        if last is not None and not isinstance(last, errors.RateLimited):
             raise last
         raise deadline_exceeded(call, settings) from last
 
 
-def deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> DeadlineExceeded:
+def deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> errors.DeadlineExceeded:
     """The error of a call whose time is over."""
-    return DeadlineExceeded(
+    return errors.DeadlineExceeded(
         f"{call.operation}: not answered within {settings.deadline_s:g} s{last}. Raise deadline_s, or try again.",
         operation=call.operation,
     )
 
 
-def _failure(call: Call[Any], settings: Settings, outcome: Outcome) -> AgentbookError:
+def _failure(call: Call[Any], settings: Settings, outcome: Outcome) -> errors.AgentbookError:
     """The typed error of an outcome; also reported to the rate limit."""
     if isinstance(outcome, Reply):
         error = from_reply(outcome, call)
-        if isinstance(error, RateLimited) and call.wait_for_rate_limit:
+        if isinstance(error, errors.RateLimited) and call.wait_for_rate_limit:
             settings.rate_limit.on_429(error.date, error, retry_after_s=error.retry_after_s)
         else:
             settings.rate_limit.on_reply()
@@ -461,11 +424,11 @@ def _failure(call: Call[Any], settings: Settings, outcome: Outcome) -> Agentbook
     settings.rate_limit.on_no_reply()
     reason = outcome.reason if isinstance(outcome, NoReply) else "no reply"
     if call.write and isinstance(outcome, NoReply) and outcome.sent:
-        return OutcomeUnknown(
-            f"{call.operation}: sent, but no reply came ({reason}). {uncertain_advice(call.check)}",
+        return errors.OutcomeUnknown(
+            f"{call.operation}: sent, but no reply came ({reason}). {errors.uncertain_advice(call.check)}",
             operation=call.operation,
         )
-    return unreachable(call.operation, settings.base_url, reason)
+    return errors.unreachable(call.operation, settings.base_url, reason)
 
 
 def _request(call: Call[Any], settings: Settings) -> Send:
@@ -485,7 +448,7 @@ def _request(call: Call[Any], settings: Settings) -> Send:
     else:
         return Send(call.method, call.path, query, headers, body, settings.timeout_s, settings.credentials)
     operation = call.operation.encode("ascii", "backslashreplace").decode()
-    raise invalid_argument(operation, f"an argument {HALF_CHARACTER}")
+    raise errors.invalid_argument(operation, f"an argument {errors.HALF_CHARACTER}")
 
 
 def _query_value(value: Any) -> str:
