@@ -16,6 +16,7 @@ from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
 CREATED = {"id": "1", "created_at": "2023-11-14T22:13:20Z"}  # when the world began
 EMPTY = body(items=[], pagination={"total_count": 0})
+CONFLICT = Reply(409, {}, b'{"error": "Conflict", "message": "Agent \\"acme~helper\\" already exists."}')
 
 
 def page(**fields: Any) -> Reply:
@@ -62,7 +63,6 @@ def test_a_reply_whose_body_the_specification_does_not_show_may_be_empty() -> No
         body(id="1", name="helper", created_at="2023-11-14T22:13:20Z", template="BLANK"),  # not what was sent
         body(id="1", name="helper"),
         Reply(200, {}, b"[]"),
-        NOT_FOUND,
     ],
 )
 def test_what_is_read_back_must_be_what_was_sent(reply: Reply) -> None:
@@ -149,6 +149,25 @@ def test_the_age_is_measured_by_the_platforms_clock(date: str, created_at: str) 
     hour, _, _ = date.partition(":")
     with pytest.raises(ab.OutcomeUnknown):
         World(CUT, listed(f"{hour}:13:17")).run(workspaces.create("w"))
+
+
+def test_an_agent_that_was_not_created_is_created_once_more() -> None:
+    world = World(CUT, NOT_FOUND, OK)
+    assert world.run(agents.create("helper")).id == "1"
+    assert world.methods == ["POST", "GET", "POST"]
+    assert len(world.slept) == 1
+    # Lost again, or applied in the meantime: reading back decides, and there is no
+    # third attempt.
+    for second in (CUT, CONFLICT):
+        world = World(CUT, NOT_FOUND, second, body(name="helper", **CREATED))
+        assert world.run(agents.create("helper")).id == "1"
+        world = World(CUT, NOT_FOUND, second, NOT_FOUND)
+        with pytest.raises(ab.OutcomeUnknown):
+            world.run(agents.create("helper"))
+        assert world.methods == ["POST", "GET", "POST", "GET"]
+    world = World(CUT, NOT_FOUND, Reply(403, {}, b"{}"))
+    with pytest.raises(ab.Forbidden):
+        world.run(agents.create("helper"))
 
 
 def test_reading_back_takes_no_longer_than_the_deadline() -> None:

@@ -88,6 +88,9 @@ class Call(Generic[T]):
     read_back : callable or None
         For a write that can be checked afterwards: takes the `Attempt` and returns a
         `Call` whose result is the created entity, or None.
+    refuses_duplicates : bool
+        Whether the platform answers 409 if the created entity exists already. A create
+        that cannot be read back may then be sent once more.
     resolve : callable or None
         Takes the platform's live openapi.yaml and the call, and returns the call
         complete, where the specification leaves something open.
@@ -104,6 +107,7 @@ class Call(Generic[T]):
     check: str = ""
     wait_for_rate_limit: bool = True
     read_back: Callable[[Attempt], Call[T | None]] | None = None
+    refuses_duplicates: bool = False
     resolve: Callable[[Mapping[str, Any], Call[T]], Call[T]] | None = None
 
     @property

@@ -8,8 +8,8 @@ I/O; nothing else differs between the clients. The rules are those of the specif
 - Reads are retried after network errors and 5xx, with exponential backoff and jitter.
 - Writes are sent again only if nothing can have been applied (no connection, or the
   rate limit), or if applying them twice changes nothing (`Call.idempotent`).
-- After an ambiguous write, a named create is read back. If it is not there, and for any
-  other write, `OutcomeUnknown` is raised.
+- After an ambiguous write, a named create is read back. If it is not there, it is sent
+  once more where a duplicate would be refused. Others raise `OutcomeUnknown`.
 - No error shows a secret of the request, whatever the platform repeats.
 - A 429 of the rate limit stops the credential's requests for a while (`RateLimit`). No
   other 4xx is retried.
@@ -248,13 +248,37 @@ def request_flow(
     except errors.OutcomeUnknown as unknown:
         if call.read_back is None:
             raise
+        return (yield from _recover(call, call.read_back(attempt), settings, ends_at, unknown))
+
+
+def _recover(
+    call: Call[T], read_back: Call[T | None], settings: Settings, ends_at: float, unknown: errors.OutcomeUnknown
+) -> RequestFlow[T]:
+    """The result of a create whose reply was lost: read back, or created after all.
+
+    If the entity is not there, it is created once more, where a duplicate is refused.
+    """
+    may_resend = call.refuses_duplicates
+    while True:
         try:
-            created = yield from _answered(call.read_back(attempt), settings, ends_at)
+            created = yield from _answered(read_back, settings, ends_at)
+        except errors.AgentbookError as error:
+            if not (may_resend and isinstance(error, errors.NotFound)):
+                raise unknown from error
+        else:
+            if created is None:
+                raise unknown
+            return created
+        may_resend = False
+        try:
+            yield from sleep(min(_backoff(settings, 1), max(ends_at - settings.monotonic(), 0)))
+            return (yield from _answered(call, settings, ends_at))
+        except (errors.OutcomeUnknown, errors.Conflict):
+            continue  # applied meanwhile, or lost again: reading back shows which
+        except errors.ApiError:
+            raise
         except errors.AgentbookError as error:
             raise unknown from error
-        if created is None:
-            raise
-        return created
 
 
 def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[T]:

@@ -156,6 +156,8 @@ def create(
 ) -> Call[Record]:
     """Create an agent; if the reply is lost, the agent is read back by its name.
 
+    If there is none, the request is sent once more, since a duplicate would be refused.
+
     Parameters
     ----------
     name : str
@@ -214,7 +216,9 @@ def create(
     )
     full = f"{body['owner_id']}~{name}" if body.get("owner_id") else name
     back, shows = create_read_back("agents.create", path("agents", full), body), code_for("agents.get", full)
-    return Call("agents.create", "POST", "agents", record, body=body, check=shows, read_back=back)
+    return Call(
+        "agents.create", "POST", "agents", record, body=body, check=shows, read_back=back, refuses_duplicates=True
+    )
 
 
 def update(
