@@ -112,11 +112,8 @@ def _problem(base_url: str, allow_http: bool) -> str:
         )
     if _UNSAFE.search(base_url):
         return 'base_url must not hold spaces, backslashes or any of "<>{}|^`: write it as in https://host/v1.'
-    try:
-        port = parts.port
-    except ValueError:  # not a number, or greater than 65535
-        port = 0
-    if port == 0:
+    port = re.search(r":([^:\]]+)\Z", parts.netloc)
+    if port and not (port[1].isdecimal() and 0 < int(port[1]) < 1 << 16):
         return "base_url must have a port from 1 to 65535, or none: write https://host/v1 or http://127.0.0.1:8765/v1."
     if parts.username or parts.password:
         return "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."

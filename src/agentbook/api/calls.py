@@ -197,13 +197,9 @@ def _id_of(entity: object) -> str:
     entity_id = entity.get("id") if isinstance(entity, Mapping) else getattr(entity, "id", entity)
     if hasattr(entity_id, "hex") and not isinstance(entity_id, (int, float, bytes)):
         entity_id = str(entity_id)  # uuid.UUID
-    if entity is None:
-        raise TypeError(
-            "Expected an id, a name or a record, not None. The first() of a list without items is None: does the "
-            "list have any?"
-        )
     if not isinstance(entity_id, str):
-        raise TypeError(f"Expected an id or a name (text), or a record that has an id, not {type(entity).__name__}.")
+        found = "None, as the first() of a list without items is" if entity is None else type(entity).__name__
+        raise TypeError(f"Expected an id or a name (text), or a record that has an id, not {found}.")
     return entity_id
 
 

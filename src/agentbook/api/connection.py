@@ -84,6 +84,7 @@ class _Base:
         rate_limit = shared_rate_limit(base_url, identity, time.monotonic)
         self._settings = Settings(base_url, credentials, rate_limit, timeout_s, deadline_s)
         self._network = Network(base_url, tls, revealed(proxy))
+        self._options: dict[str, Any] = {"timeout_s": timeout_s, "deadline_s": deadline_s, "tls": tls, "proxy": proxy}
         self._openapi: Mapping[str, Any] | None = None
         # What came of reading it, by process: a forked child reads by itself.
         self._reading: dict[int, Future[AgentbookError | None]] = {}
@@ -234,15 +235,8 @@ class Connection(_Base):
 
     def _counterpart(self, kind: type[C]) -> C:
         if not isinstance(self._asynchronous, kind):
-            self._asynchronous = kind(
-                self.base_url,
-                credentials=self.auth,
-                timeout_s=self.timeout_s,
-                deadline_s=self.deadline_s,
-                tls=self._network.tls,
-                proxy=self._network.proxy,
-                allow_http=True,  # checked when this connection was made
-            )
+            # The address was checked when this connection was made.
+            self._asynchronous = kind(self.base_url, credentials=self.auth, allow_http=True, **self._options)
             self._asynchronous.session_url = self.session_url
             if self._transport.is_closed:
                 self._asynchronous.close()

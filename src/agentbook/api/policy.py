@@ -303,12 +303,12 @@ def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[
     # not chained.
     if call.write:
         raise errors.OutcomeUnknown(reason + errors.uncertain_advice(call.check), operation=call.operation)
-    raise errors.ApiError(
-        f"{reason}Is this address an Agent Platform, with a path that ends in /v1?",
-        operation=call.operation,
-        status=reply.status,
-        request_id=reply.headers.get("x-request-id"),
-    )
+    facts: dict[str, Any] = {
+        "operation": call.operation,
+        "status": reply.status,
+        "request_id": reply.headers.get("x-request-id"),
+    }
+    raise errors.ApiError(f"{reason}Is this address an Agent Platform, with a path that ends in /v1?", **facts)
 
 
 def _is_cut_off(reply: Reply, error: Exception) -> bool:

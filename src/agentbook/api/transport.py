@@ -498,15 +498,11 @@ class Network:
 
     def open_client(self) -> httpx2.Client:
         """A client whose read timeout covers a whole request, also its connection."""
-        return httpx2.Client(
-            transport=_Transport(**self._options()), trust_env=False, headers={"User-Agent": user_agent()}
-        )
+        return httpx2.Client(transport=_Transport(**self._options()), headers={"User-Agent": user_agent()})
 
     def open_async_client(self) -> httpx2.AsyncClient:
         """The same for an event loop, whose own timeout covers the whole request."""
-        return httpx2.AsyncClient(
-            transport=_AsyncTransport(**self._options()), trust_env=False, headers={"User-Agent": user_agent()}
-        )
+        return httpx2.AsyncClient(transport=_AsyncTransport(**self._options()), headers={"User-Agent": user_agent()})
 
     def websocket_options(self) -> dict[str, Any]:
         """Arguments of a websockets connection on the running loop."""

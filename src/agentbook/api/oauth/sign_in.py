@@ -106,19 +106,17 @@ def sign_in(
     server = discover(base_url)
     scope = " ".join(scopes if scopes is not None else server.scopes)
     if paste is None:
-        paste = any(name in os.environ for name in _REMOTE_VARIABLES) or not _has_browser()
+        paste = any(name in os.environ for name in _REMOTE_VARIABLES)
     store = store or TokenStore(base_url)
     verifier, state = Hidden(secrets.token_urlsafe(48)), secrets.token_urlsafe(24)
     with Loopback(state) as loopback:
         client_id = server.register_client(loopback.redirect_uri, scope)
         url = server.authorize_url(client_id, loopback.redirect_uri, verifier=verifier, state=state, scope=scope)
-        if paste:
-            print(f"Open this address and approve:\n\n{url}\n")
+        print(f"Open this address and approve, if no browser window has opened:\n\n{url}\n")
+        if paste or (open_browser or webbrowser.open)(url) is False:
             final_url = Hidden((ask or getpass.getpass)("Paste the address that your browser shows now: "))
             answer = answer_of(urlsplit(final_url.strip()).query)
         else:
-            print("Approve in the browser window that has opened. If none has, open:\n\n" + url)
-            (open_browser or webbrowser.open)(url)
             answer = loopback.wait(APPROVE_WITHIN_S)
         form = {
             "grant_type": "authorization_code",
@@ -156,14 +154,6 @@ def checked_code(answer: Mapping[str, str], state: str, server: AuthorizationSer
             f"sign_in: the answer came from {issuer!r}, not from {server.issuer}. Not trusted.", error="invalid_issuer"
         )
     return answer["code"]
-
-
-def _has_browser() -> bool:
-    try:
-        webbrowser.get()
-    except webbrowser.Error:
-        return False
-    return True
 
 
 class OAuthSession:
@@ -440,7 +430,9 @@ def discover(base_url: str, run: Run = run_at) -> AuthorizationServer:
     if not isinstance(servers, list) or not servers:
         raise AgentbookError(f"sign_in: {metadata_url} names no authorization server. Use an API key instead.")
     issuer = _trusted(str(servers[0]).rstrip("/"), "issuer", base_url)
-    metadata = _get_metadata(_well_known_url(issuer), run)
+    parts = urlsplit(issuer)
+    well_known = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server{parts.path}"
+    metadata = _get_metadata(well_known, run)
     if str(metadata.get("issuer", "")).rstrip("/") != issuer:
         raise AgentbookError(
             f"sign_in: the authorization server at {issuer} says it is {metadata.get('issuer')!r}. Not trusted."
@@ -474,11 +466,6 @@ def _resource_metadata_url(base_url: str, run: Run) -> str:
             f"sign_in: {base_url} offers no OAuth (its 401 names no resource_metadata). Use an API key instead."
         )
     return match[1]
-
-
-def _well_known_url(issuer: str) -> str:
-    parts = urlsplit(issuer)
-    return f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server{parts.path}"
 
 
 def _trusted(address: str, field: str, base_url: str) -> str:
