@@ -15,12 +15,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from ._connect import connect
-    from .api import errors
-    from .api.auth import ApiKey, OAuthToken
-
+if TYPE_CHECKING:  # each name once more, for type checkers and editors
     # isort: off
+    from ._connect import connect as connect
+    from .api import errors as errors
+    from .api.auth import ApiKey as ApiKey, OAuthToken as OAuthToken
     from .api.errors import (
         AgentbookError as AgentbookError, ApiError as ApiError, Conflict as Conflict,
         ConnectionFailed as ConnectionFailed, DeadlineExceeded as DeadlineExceeded, EmptyWarning as EmptyWarning,
@@ -31,51 +30,62 @@ if TYPE_CHECKING:
         ServerError as ServerError, StreamClosed as StreamClosed, TooLarge as TooLarge, Unauthorized as Unauthorized,
         UncertainServerError as UncertainServerError,
     )  # fmt: skip
-
+    from .api.oauth.sign_in import sign_in as sign_in
+    from .chat.compare.compare import Compare as Compare
+    from .chat.explorer.explorer import Explorer as Explorer
+    from .chat.explorer.label import label as label
+    from .chat.model.conversation import Conversation as Conversation
+    from .chat.panel import ChatPanel as ChatPanel
+    from .chat.prompt_lab.prompt_lab import PromptLab as PromptLab
+    from .chat.replay import replay as replay
+    from .client import AsyncClient as AsyncClient, Client as Client
+    from .embedded import platform as platform
+    from .evaluation import checks as checks
+    from .evaluation.calibration import calibration as calibration
+    from .evaluation.score import score as score, with_scores as with_scores
+    from .evaluation.variant import Variant as Variant
+    from .events.loop import allow_nested_loops as allow_nested_loops
+    from .events.turns import Turn as Turn
+    from .frames import dask as dask, plot as plot, session_log as session_log
+    from .frames.analysis.activity import (
+        activity as activity,
+        hour_of_week as hour_of_week,
+        session_summary as session_summary,
+    )
+    from .frames.analysis.authors import authors as authors
+    from .frames.analysis.comparison import compare_groups as compare_groups, compare_periods as compare_periods
+    from .frames.analysis.contexts import context_status as context_status
+    from .frames.analysis.credentials import (
+        credential_report as credential_report,
+        credential_summary as credential_summary,
+    )
+    from .frames.analysis.failures import failures as failures
+    from .frames.analysis.findings import credential_findings as credential_findings
+    from .frames.analysis.paths import loops as loops, paths as paths
+    from .frames.analysis.prompt_latency import prompt_latency as prompt_latency
+    from .frames.analysis.steps import steps as steps
+    from .frames.analysis.timing import latency as latency, timing as timing
+    from .frames.analysis.topics import Topics as Topics, topics as topics, with_topics as with_topics
+    from .frames.analysis.turns import turns as turns, with_sessions as with_sessions
+    from .frames.analysis.usage import usage as usage, with_cost as with_cost
+    from .frames.export import export as export
+    from .frames.formats.read import read_conversations as read_conversations
+    from .frames.history.anonymize import anonymize as anonymize
+    from .frames.history.history import History as History
+    from .frames.history.load import load_history as load_history
+    from .frames.labels import (
+        agreement as agreement,
+        read_labels as read_labels,
+        save_labels as save_labels,
+        with_labels as with_labels,
+    )
+    from .frames.load.events import load_events as load_events
+    from .frames.modes import failure_modes as failure_modes, reading_list as reading_list
+    from .frames.parse.frame import to_frame as to_frame
+    from .frames.parse.problems import load_problems as load_problems
+    from .frames.store.store import Store as Store
+    from .live.watch import Watch as Watch, watch as watch
     # isort: on
-    from .api.oauth.sign_in import sign_in
-    from .chat.compare.compare import Compare
-    from .chat.explorer.explorer import Explorer
-    from .chat.explorer.label import label
-    from .chat.model.conversation import Conversation
-    from .chat.panel import ChatPanel
-    from .chat.prompt_lab.prompt_lab import PromptLab
-    from .chat.replay import replay
-    from .client import AsyncClient, Client
-    from .embedded import platform
-    from .evaluation import checks
-    from .evaluation.calibration import calibration
-    from .evaluation.score import score, with_scores
-    from .evaluation.variant import Variant
-    from .events.loop import allow_nested_loops
-    from .events.turns import Turn
-    from .frames import dask, plot, session_log
-    from .frames.analysis.activity import activity, hour_of_week, session_summary
-    from .frames.analysis.authors import authors
-    from .frames.analysis.comparison import compare_groups, compare_periods
-    from .frames.analysis.contexts import context_status
-    from .frames.analysis.credentials import credential_report, credential_summary
-    from .frames.analysis.failures import failures
-    from .frames.analysis.findings import credential_findings
-    from .frames.analysis.paths import loops, paths
-    from .frames.analysis.prompt_latency import prompt_latency
-    from .frames.analysis.steps import steps
-    from .frames.analysis.timing import latency, timing
-    from .frames.analysis.topics import Topics, topics, with_topics
-    from .frames.analysis.turns import turns, with_sessions
-    from .frames.analysis.usage import usage, with_cost
-    from .frames.export import export
-    from .frames.formats.read import read_conversations
-    from .frames.history.anonymize import anonymize
-    from .frames.history.history import History
-    from .frames.history.load import load_history
-    from .frames.labels import agreement, read_labels, save_labels, with_labels
-    from .frames.load.events import load_events
-    from .frames.modes import failure_modes, reading_list
-    from .frames.parse.frame import to_frame
-    from .frames.parse.problems import load_problems
-    from .frames.store.store import Store
-    from .live.watch import Watch, watch
 
 __version__ = "0.3.0.dev0"
 
@@ -133,74 +143,7 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MODULES = {"checks", "dask", "errors", "plot", "session_log"}
 
-__all__ = [
-    "ApiKey",
-    "AsyncClient",
-    "ChatPanel",
-    "Client",
-    "Compare",
-    "Conversation",
-    "Explorer",
-    "History",
-    "OAuthToken",
-    "PromptLab",
-    "Store",
-    "Topics",
-    "Turn",
-    "Variant",
-    "Watch",
-    "activity",
-    "agreement",
-    "allow_nested_loops",
-    "anonymize",
-    "authors",
-    "calibration",
-    "checks",
-    "compare_groups",
-    "compare_periods",
-    "connect",
-    "context_status",
-    "credential_findings",
-    "credential_report",
-    "credential_summary",
-    "dask",
-    "errors",
-    "export",
-    "failure_modes",
-    "failures",
-    "hour_of_week",
-    "label",
-    "latency",
-    "load_events",
-    "load_history",
-    "load_problems",
-    "loops",
-    "paths",
-    "platform",
-    "plot",
-    "prompt_latency",
-    "read_conversations",
-    "read_labels",
-    "reading_list",
-    "replay",
-    "save_labels",
-    "score",
-    "session_log",
-    "session_summary",
-    "sign_in",
-    "steps",
-    "timing",
-    "to_frame",
-    "topics",
-    "turns",
-    "usage",
-    "watch",
-    "with_cost",
-    "with_labels",
-    "with_scores",
-    "with_sessions",
-    "with_topics",
-]
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - which is a list
 
 
 if not TYPE_CHECKING:  # type checkers find misspelt names
