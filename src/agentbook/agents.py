@@ -18,9 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 __all__ = ["LlmUsage", "Request", "ToolDone", "ToolStarted"]
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +145,11 @@ class LlmUsage:
     30
     """
 
-    tokens: int
+    tokens: _Count
     agent_id: str | None = None
     model: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
     is_estimate: bool = False
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: _Count | None = None
+    cache_write_tokens: _Count | None = None

@@ -25,7 +25,6 @@ def request(
     *,
     history: Sequence[Message] = (),
     system_prompt: str | None = None,
-    account_id: str = "account",
     seed: int = 1,
     delay_factor: float = 0.0,
     mode: str = "multi-turn",
@@ -34,7 +33,6 @@ def request(
     return TurnRequest(
         session_id="session",
         task_id="task",
-        account_id=account_id,
         workspace_name="playground",
         agent_name="agent",
         message=message,

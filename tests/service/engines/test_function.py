@@ -123,7 +123,7 @@ WRONG = {
     "nothing": "no text",
     "wrong": "gave dict",
     "name": "ValidationError",
-    "tokens": "not a number of tokens",
+    "tokens": "ValidationError",
     "long": "8 MiB",
     "text": ENDLESS,
     "tools": ENDLESS,

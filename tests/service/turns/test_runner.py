@@ -113,7 +113,7 @@ async def test_the_request_of_a_turn(filled: World) -> None:
     await filled.post(f"/sessions/{session}/events", {"content": "two"}, filled.full)
     await filled.idle()
     first, second = filled.agent.turns
-    assert (first.account_id, first.workspace_name, first.agent_name) == (filled.accounts["acme"], "lab", "helper")
+    assert (first.workspace_name, first.agent_name) == ("lab", "helper")
     assert first.unlimited_power_mode
     assert [(m.role, m.text[:8]) for m in second.history] == [("user", "one"), ("assistant", "You said")]
     again = await filled.start("one")

@@ -176,7 +176,6 @@ class TurnRequest:
 
     session_id: str
     task_id: str
-    account_id: str
     workspace_name: str
     agent_name: str
     message: str

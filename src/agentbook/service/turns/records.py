@@ -144,7 +144,6 @@ def read_request(
     request = TurnRequest(
         session_id=turn.session_id,
         task_id=turn.task_id,
-        account_id=row["owner_id"],
         workspace_name=row["workspace_name"],
         agent_name=row["name"],
         message=question.text,
