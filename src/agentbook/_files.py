@@ -135,10 +135,11 @@ class FileLock:
         self.release()
 
 
-def local_path(name: str) -> Path:
+def local_path(name: str = "") -> Path:
     """A path for what is kept on this computer, beyond the end of a process.
 
-    In ``AGENTBOOK_DATA``, or in this user's directory for application data.
+    In ``AGENTBOOK_DATA``, or in this user's directory for application data; without a
+    name, that directory.
     """
     if value := os.environ.get("AGENTBOOK_DATA"):
         return Path(value).expanduser() / name

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ._files import FileLock
+from ._files import FileLock, local_path
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
 from .api.span import parse_instant
 from .client import Client
 from .service import discovery_file
-from .service.discovery_file import KEY_FILE, RunningService, default_data
+from .service.discovery_file import KEY_FILE, RunningService
 from .service.errors import OperatorError
 
 START_TIMEOUT_S = 60.0
@@ -57,7 +57,7 @@ def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> Runn
         If others can write to the directory, or the service cannot be started; the
         message is the service's own.
     """
-    data = data or default_data()
+    data = data or local_path()
     try:
         discovery_file.register_user(data)
     except OperatorError as error:

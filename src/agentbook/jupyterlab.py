@@ -20,10 +20,10 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from ._files import local_path
 from ._packages import install
 from .api.errors import AgentbookError
 from .embedded import find_or_start, port_is_free
-from .service.discovery_file import default_data
 
 # Do not ask newcomers whether they want to see JupyterLab's news.
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
@@ -60,7 +60,7 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
         raise AgentbookError(f"JupyterLab is not installed here; install it with: {install('lab')}")
     if port is not None and not port_is_free(port):
         raise AgentbookError(f"port {port} is in use; choose another with --port, or leave it out to take a free one.")
-    data = default_data().absolute()  # kernels run in other folders
+    data = local_path().absolute()  # kernels run in other folders
     if "AGENTBOOK_BASE_URL" not in os.environ:
         service = find_or_start(data)
         print(f"The embedded service answers at {service.base_url} (data in {data}).", file=sys.stderr)

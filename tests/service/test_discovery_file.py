@@ -58,7 +58,6 @@ async def test_a_service_ends_once_the_last_process_that_uses_it_has_ended(
 
 def test_which_processes_are_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     assert discovery_file.is_alive(os.getpid())
-    assert discovery_file.is_alive(os.getpid(), own=True)
     assert [pid for pid in (0, -1, 2**40) if discovery_file.is_alive(pid)] == []
 
     def refuse(pid: int, signal: int) -> None:
@@ -66,7 +65,6 @@ def test_which_processes_are_alive(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "kill", refuse)  # as for another user's
     assert discovery_file.is_alive(1)
-    assert not discovery_file.is_alive(1, own=True)
 
 
 def test_windows_is_asked_without_a_signal_that_would_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

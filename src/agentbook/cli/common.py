@@ -29,9 +29,9 @@ def out_option(default: str) -> Callable[..., Any]:
 
 
 def _data(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path:
-    from ..service.discovery_file import default_data
+    from .._files import local_path
 
-    return path or default_data()
+    return path or local_path()
 
 
 data_option = click.option(

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from .._connect import configured_key
+from .._files import local_path
 from .._text import one_line
 from ..api.address import checked_address
 from ..api.auth import ApiKey
@@ -28,7 +29,7 @@ from ..api.oauth.token_store import TokenStore
 from ..api.transport import environment_proxy
 from ..client import Client
 from ..embedded import read_key
-from ..service.discovery_file import KEY_FILE, default_data, distrust, find, is_alive, read
+from ..service.discovery_file import KEY_FILE, distrust, find, is_alive, read
 from ..service.engines.llm.models import is_configured
 from . import Finding
 
@@ -101,7 +102,7 @@ def connection() -> Iterator[Finding]:
 
 
 def _embedded_service() -> Iterator[Finding]:
-    data = default_data()
+    data = local_path()
     if reason := distrust(data):
         problem, _, advice = reason.partition(": ")
         yield Finding("wrong", "embedded service", problem, advice)

@@ -25,9 +25,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
-from .._files import atomic_write
+from .._files import atomic_write, local_path
 from .errors import OperatorError
 
 KEY_FILE = "local-key.json"
@@ -38,12 +37,6 @@ UNUSED_FOR_S = 60.0
 # Without the environment's proxy, because the service is on this machine.
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _POLL_S = 5.0
-
-
-def default_data() -> Path:
-    """Return ``AGENTBOOK_DATA``, or else the user's data directory on this system."""
-    named = os.environ.get("AGENTBOOK_DATA")
-    return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("agentbook"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +91,8 @@ def proof(token: str, base_url: str, nonce: str) -> str:
 
 def find(data: Path | None = None) -> RunningService | None:
     """The service that runs on a data directory and has proved itself, or None."""
-    service = read(data or default_data())
-    is_there = service is not None and is_alive(service.pid, own=True) and _proves_itself(service)
+    service = read(data or local_path())
+    is_there = service is not None and is_alive(service.pid) and _proves_itself(service)
     return service if is_there else None
 
 
@@ -201,19 +194,16 @@ def is_used(data: Path) -> bool:
     return any(users.values())
 
 
-def is_alive(pid: int, *, own: bool = False) -> bool:
-    """Whether a process with this id exists; with `own`, one that this user may signal.
-
-    Windows has no such signal, so `own` makes no difference there.
-    """
+def is_alive(pid: int) -> bool:
+    """Whether a process with this id exists."""
     if pid <= 0:
         return False
     if sys.platform == "win32":
         return _is_alive_on_windows(pid)
     try:
         os.kill(pid, 0)
-    except PermissionError:
-        return not own
+    except PermissionError:  # another user's
+        return True
     except (ProcessLookupError, OverflowError):
         return False
     return True

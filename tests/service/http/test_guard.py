@@ -189,7 +189,7 @@ async def test_at_most_twenty_problems_are_named(world: World) -> None:
         assert error(answer)[:2] == (400, "InvalidInputError")
         assert error(answer)[2].count("body.redirect_uris.") <= errors.MAX_PROBLEMS
     assert error(await world.post("/oauth/register", {"redirect_uris": ["https://a.example/"] * 21}))[2] == (
-        "body.redirect_uris: Input should have at most 20 items"
+        "body.redirect_uris: Input has more than 20 items"
     )
 
 
@@ -202,4 +202,4 @@ async def test_a_form_is_not_decoded_if_it_is_long(world: World) -> None:
 
 async def test_values_stay_out_of_messages(world: World) -> None:
     answer = await world.ask("POST", "/oauth/register", content=json.dumps({"redirect_uris": {"a": 1}}), headers=JSON)
-    assert error(answer)[2] == "body.redirect_uris: Input should be a valid array"
+    assert error(answer)[2] == 'body.redirect_uris: Input is not of type "array"'

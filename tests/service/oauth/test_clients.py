@@ -35,7 +35,7 @@ async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) 
 @pytest.mark.parametrize(
     ("fields", "failed"),
     [
-        ({"redirect_uris": None}, ["body.redirect_uris: Input should be a valid array"]),
+        ({"redirect_uris": None}, ["body.redirect_uris: Input is not of type \"array\""]),
         (
             {"redirect_uris": ["https://ok.example/", "http://evil.example/cb", "javascript:alert(1)"]},
             [
@@ -46,7 +46,7 @@ async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) 
         (
             {"client_name": 7, "grant_types": ["implicit"], "response_types": ["token"]},
             [
-                "body.client_name: Input should be a valid ",
+                "body.client_name: Input is not of type",
                 "body.grant_types: Input should include authorization_code",
                 "body.response_types: Input should include code",
             ],

@@ -102,7 +102,7 @@ async def test_limit_and_offset(world: World, ids: dict[str, str], operation: st
         answer = await world.get(path, world.full, **{name: value})
         status, kind, message = error(answer)
         assert (status, kind) == (400, "InvalidInputError")
-        assert message.startswith(f"query.{name}: Input should be ")
+        assert message.startswith(f"query.{name}: Input is ")
 
 
 # The rest of a record is embedded, counted, or said of its viewer.
@@ -135,7 +135,7 @@ async def test_every_column_sorts(world: World, ids: dict[str, str], operation: 
     for column in ("nonsense", "--id", "id;", "engine", "secret_sha256", ""):
         status, kind, message = error(await world.get(path, world.full, sort_by=column))
         assert (status, kind) == (400, "InvalidInputError")
-        assert message.startswith("query.sort_by: Input should be one of ")
+        assert message.startswith("query.sort_by: Input is not one of ")
 
 
 async def test_records_have_every_field_that_is_specified(world: World, ids: dict[str, str]) -> None:

@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import Connection, bindparam, func, literal, select, update
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from agentbook.service.discovery_file import default_data
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Store, tables
 from agentbook.service.store.engine import DAMAGED, fetch, unavailable_reason
@@ -104,13 +103,6 @@ def test_a_database_that_cannot_be_used(tmp_path: Path, url: str, message: str) 
         Store(tmp_path, url)
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "here"))
-    assert default_data() == tmp_path / "here"
-    monkeypatch.delenv("AGENTBOOK_DATA")
-    assert default_data().name == "agentbook"
 
 
 def test_only_one_process_holds_the_lock(tmp_path: Path) -> None:
