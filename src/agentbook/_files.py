@@ -196,6 +196,15 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
             temporary.unlink()
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Replace a file by this text, as a whole or not at all.
+
+    Half a surrogate pair, which broken JSON may hold, is written as its escape.
+    """
+    with atomic_write(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+
+
 def append(path: Path, lines: bytes, *, private: bool = False, durable: bool = True) -> None:
     """Add whole lines to a file; they are on the disk when this returns.
 

@@ -288,7 +288,7 @@ def platform(
     """
     options = ["--seed", str(seed), "--speed", str(speed), "--faults"]
     if now is not None:
-        options += ["--now", parse_instant(now, "now").isoformat()]
+        options += ["--now", parse_instant(now, "now").isoformat(timespec="seconds")]
     options += ["--bare"] if bare else []
     for name, function in (agents or {}).items():
         options += ["--agent", f"{name}={function if isinstance(function, str) else _where(function)}"]

@@ -138,7 +138,7 @@ def test_sql_reads_a_local_store(store: ab.Store, monkeypatch: pytest.MonkeyPatc
             assert form != ["--json"] or json.loads(shown.stdout) == [{hidden: hidden}]
     wrong = query("SELECT nothing FROM turns", "--store", store.path)
     assert (wrong.exit_code, wrong.stdout) == (1, "")
-    assert re.fullmatch(r"agentbook: query: .*nothing.*\n", wrong.stderr)
+    assert re.fullmatch(r"agentbook: .*nothing.*\n", wrong.stderr)
     monkeypatch.setattr(importlib.import_module("agentbook.cli.query"), "SQL_S", 0.2)
     endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
     given_up = query(endless, "--store", store.path)
@@ -150,7 +150,7 @@ def test_sql_reads_a_local_store(store: ab.Store, monkeypatch: pytest.MonkeyPatc
     ("arguments", "named"),
     [
         (["nonsense"], "failures"),
-        (["latency", "--nonsense"], "--quantiles"),
+        (["latency", "--nonsense"], "--nonsense"),
         (["SELECT 1"], "--store"),
         (["latency", "--json", "--csv"], "--csv"),
         (["latency", "--limit", "0"], "--limit"),

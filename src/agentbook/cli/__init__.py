@@ -53,14 +53,6 @@ def main() -> None:
     """A notebook toolkit for the Agent Platform Public API, and an offline platform."""
 
 
-def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
-    try:
-        time = None if text is None else datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter("write it as 2026-10-01T09:00:00Z.") from None
-    return time.replace(tzinfo=time.tzinfo or UTC) if time else None
-
-
 def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
     """Parse ``NAME=VALUE``, each name once."""
     pairs: dict[str, str] = {}
@@ -75,13 +67,9 @@ def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
 def _budgets(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> RunLimits:
     from ..service.engines.meter import RunLimits
 
-    budgets = _pairs(tuple(text.lower() for text in texts))
-    for scope, tokens in budgets.items():
-        if scope not in ("workspace", "agent", "user"):
-            raise click.BadParameter(f"{scope!r} has no budget; the scopes are workspace, agent and user.")
-        if not (tokens.isascii() and tokens.isdigit() and len(tokens) <= 18):
-            raise click.BadParameter(f"write it as {scope}=TOKENS, with a whole number of tokens a month.")
-    return RunLimits(**{f"{scope}_budget": int(tokens) for scope, tokens in budgets.items()})
+    scopes, tokens = click.Choice(["workspace", "agent", "user"]), click.IntRange(0, 10**18)
+    budgets = _pairs(tuple(text.lower() for text in texts)).items()
+    return RunLimits(**{f"{scopes(scope, option, ctx)}_budget": tokens(text, option, ctx) for scope, text in budgets})
 
 
 def _functions(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -143,7 +131,10 @@ def _functions(ctx: click.Context, option: click.Parameter, texts: tuple[str, ..
     help="Start a reproducible store: the same requests give the same ids, times, texts and secrets. For tutorials and tests.",
 )
 @click.option(
-    "--now", metavar="ISO", callback=_time, help="Start time of the seeded store, such as 2026-10-01T09:00:00Z."
+    "--now",
+    metavar="ISO",
+    type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]),
+    help="Start time of the seeded store, such as 2026-10-01T09:00:00Z.",
 )
 @click.option("--faults", is_flag=True, help="Cause errors on request at /_admin/faults, from this machine only.")
 @click.option(
@@ -327,10 +318,8 @@ def doctor() -> None:
         sys.stdout.reconfigure(errors="replace")  # an ASCII terminal shows ? for →
     for finding in findings:
         click.echo(str(finding))
-    wrong = sum(finding.state == "wrong" for finding in findings)
-    if wrong:
-        problems = "1 problem" if wrong == 1 else f"{wrong} problems"
-        click.echo(f"agentbook: {problems} above, marked WRONG; each line says what to do.", err=True)
+    if any(finding.state == "wrong" for finding in findings):
+        click.echo("agentbook: something is marked WRONG above; each line says what to do.", err=True)
         sys.exit(1)
 
 

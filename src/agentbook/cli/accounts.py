@@ -53,14 +53,8 @@ def keys() -> None:
     """Manage API keys of the embedded service."""
 
 
-def _scopes(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
-    from ..service import auth
-    from ..service.errors import OperatorError
-
-    try:
-        return auth.parse_scopes(auth.SCOPES if "all" in texts else texts)
-    except OperatorError as error:
-        raise click.BadParameter(str(error)) from None
+_GROUPS = ("agents", "sessions", "workspaces", "skills", "integrations")
+_SCOPES = [f"{group}:{access}" for group in _GROUPS for access in ("read", "write")]
 
 
 @keys.command("create")
@@ -71,7 +65,7 @@ def _scopes(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...])
     "scopes",
     multiple=True,
     metavar="GROUP:ACCESS",
-    callback=_scopes,
+    type=click.Choice([*_SCOPES, "all"]),
     help="agents, sessions, workspaces, skills or integrations, with read or write: sessions:write. "
     "Can be repeated. `all` stands for all of them.",
 )
@@ -81,15 +75,14 @@ def _scopes(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...])
     help="Make a trigger key: without scopes, it reads the sessions of this workspace of the account.",
 )
 @on_store
-def keys_create(store: Store, account: str, name: str, scopes: list[str], trigger: str | None) -> None:
+def keys_create(store: Store, account: str, name: str, scopes: tuple[str, ...], trigger: str | None) -> None:
     """Create a key and print `<api_key_id>:<api_key_secret>`. It is shown only once."""
     from ..service import admin
 
-    click.echo(admin.create_key(store, account, name, scopes, trigger))
-    if trigger is not None:
-        if scopes:
-            click.echo("A trigger key has no scopes: --scope had no effect.", err=True)
-    elif not scopes:
+    if trigger is not None and scopes:
+        raise click.UsageError("A trigger key has no scopes: leave out --scope or --trigger.")
+    click.echo(admin.create_key(store, account, name, _SCOPES if "all" in scopes else scopes, trigger))
+    if trigger is None and not scopes:
         click.echo(
             "This key has no scope, so it can only read its own account and public agents: "
             "create another with --scope all.",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._queries import loaded_history
-from .common import account_option, out_option, store_option
+from .common import account_option, note_missing, out_option, store_option
 from .evaluate import BELOW_THE_BAR
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
     Exit codes: 0 if no rule fired, 100 if one did, 1 if the file is wrong or there is
     nothing to check.
     """
-    from .._files import atomic_write
+    from .._files import write_text
     from .._text import one_line
     from ..api.errors import AgentbookError
     from ..evaluation.evaluate import Case, junit
@@ -57,9 +57,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
     from ..live.rules import RuleError, check_rules, message_of, read_rule
 
     source = read_source(file)
-    data = source.mapping()
-    if unknown := [name for name in data if name not in _KEYS]:
-        raise source.error(f"there is no `{unknown[0]}`: use {', '.join(_KEYS)}.", unknown[0])
+    data = source.mapping(_KEYS)
     rules = []
     for item in source["rules"].items():
         with source.collecting():
@@ -80,8 +78,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
         raise AgentbookError(str(error)) from None
     if all(outcome.state == "unknown" for outcome in outcomes):
         raise AgentbookError(f"check: nothing to check: {history.hint or outcomes[0].reason}.")
-    for part, reason in list(history.missing.items())[:3]:
-        click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
+    note_missing(history)
     for outcome in outcomes:
         words = outcome.state, one_line(outcome.rule.name, 160), one_line(outcome.reason, 500)
         click.echo("\t".join(words).rstrip())
@@ -93,8 +90,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
         cases = [Case(each.rule.name, _STATUS[each.state], each.reason) for each in outcomes]
         texts = {"results.json": json.dumps(message, indent=2), "junit.xml": junit(file.stem, {file.stem: cases})}
         for name, text in texts.items():
-            with atomic_write(out / name) as written:
-                written.write(text.encode("utf-8", "backslashreplace"))
+            write_text(out / name, text)
         history.report(out / "report.html", title=f"{history.title}: {said}")
     click.echo(said + (f"; reports in {out}" if out else ""))
     sys.exit(BELOW_THE_BAR if message["fired"] else 0)
@@ -102,14 +98,11 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
 
 def _with_prices(rule: Source) -> Any:
     """A rule whose prices are in a file of the rules' own folder, if in any."""
-    from ..evaluation.source import quoted, referenced_file
+    from ..evaluation.source import referenced_file
 
     name = rule.value.get("prices") if isinstance(rule.value, Mapping) else None
     if not isinstance(name, str) or name == "genai":
         return rule.value
-    try:
+    with rule["prices"].locating("`prices` is a table, or a file of this folder: "):
         path = referenced_file(rule.folder, name)
-    except ValueError:  # elsewhere, or none
-        message = f"`prices` is a table, or a file in {rule.folder.absolute()}, not {quoted(name)}."
-        raise rule.error(message, "prices") from None
     return {**rule.value, "prices": path}

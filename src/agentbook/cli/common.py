@@ -8,11 +8,15 @@ import traceback
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._files import local_path
 from .._packages import explain
+
+if TYPE_CHECKING:
+    from ..frames.history.history import History
 
 store_option = click.option("--store", metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
 account_option = click.option("--account", metavar="NAME", help="Account to read. Default: the credential's own.")
@@ -28,16 +32,11 @@ def out_option(default: str) -> Callable[..., Any]:
     )
 
 
-def _data(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path:
-    from .._files import local_path
-
-    return path or local_path()
-
-
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    callback=_data,
+    default=local_path,
+    show_default=False,
     help="Data directory. Default: AGENTBOOK_DATA, or the system's directory for application data.",
 )
 
@@ -72,6 +71,14 @@ def on_store(command: Callable[..., None], *, new: bool = False) -> Callable[...
     return run
 
 
+def note_missing(history: History) -> None:
+    """Say on stderr what a history lacks."""
+    from .._text import one_line
+
+    for part, reason in list(history.missing.items())[:3]:
+        click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
+
+
 def reasons(error: Exception) -> list[str]:
     """Why a command failed: a line for each problem.
 
@@ -87,9 +94,9 @@ def reasons(error: Exception) -> list[str]:
     problems = getattr(error, "problems", None)
     if isinstance(problems, tuple):  # a ConfigError
         return [one_line(problem, 2000) for problem in problems]
-    if isinstance(error, (AgentbookError, OperatorError, OSError)) or (
-        isinstance(error, ImportError) and not error.name
-    ):
+    is_own = isinstance(error, ImportError) and not error.name  # which says what to install
+    is_sql = type(error).__module__ == "_duckdb"
+    if is_own or is_sql or isinstance(error, (AgentbookError, OperatorError, OSError)):
         return [one_line(str(error), 2000)]
     traceback.print_exception(error)
     return [explain(error)]

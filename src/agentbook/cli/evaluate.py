@@ -103,9 +103,8 @@ def import_file(file: Path, out: Path | None, strict: bool) -> None:
     What a lab cannot say is left out, and listed with its line and what to do instead.
     Nothing of the file runs, and only files in its folder are read.
     """
-    from .._files import atomic_write
     from .._text import one_line
-    from ..evaluation.file import dump
+    from ..evaluation.file import write_data
     from ..evaluation.promptfoo_import import import_promptfoo
     from ..evaluation.source import ConfigError
 
@@ -116,11 +115,8 @@ def import_file(file: Path, out: Path | None, strict: bool) -> None:
         raise ConfigError(*problems, f"{target} is not written: {kept} left out.")
     if out is None and target.exists():
         raise ConfigError(*problems, f"{target} exists: name another file, or this one, with --out.")
-    is_json = target.suffix.lower() == ".json"
-    text = f"{json.dumps(lab, ensure_ascii=False, indent=1)}\n" if is_json else dump(lab)
-    with atomic_write(target) as opened:
-        opened.write(text.encode("utf-8", "backslashreplace"))
+    write_data(target, lab)
     for problem in problems:
         click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)
-    judge = " --judge NAME" if re.search(r"\bjudge\b", text) else ""
+    judge = " --judge NAME" if re.search(r"\bjudge\b", json.dumps(lab)) else ""
     click.echo(f"{target}: {len(lab['inputs'])} inputs. Run it: agentbook eval {target} --agent NAME{judge}")

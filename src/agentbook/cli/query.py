@@ -10,8 +10,7 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +26,7 @@ from .._queries import (
     options_of,
     written,
 )
-from .common import store_option
+from .common import note_missing, store_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,23 +34,8 @@ if TYPE_CHECKING:
 LIMIT = 1000
 
 
-class _Query(click.Command):
-    """A command that answers a wrong option with those it has."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            known = ", ".join(option for each in self.get_params(ctx) for option in [*each.opts, *each.secondary_opts])
-            raise click.UsageError(f"{self.name} has no option {error.option_name}; it has {known}.", ctx) from None
-
-
 class _Queries(click.Group):
     """A command for each analysis, and one for any text with a space: SQL."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command, list[str]]:
-        command = self.get_command(ctx, args[0])
-        return command.name, command, args[1:]  # the usage shows no SQL
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from ..frames.analysis import analyses
@@ -96,18 +80,27 @@ _LOAD = [
 def _command(
     name: str, ask: Callable[..., pd.DataFrame], options: list[click.Parameter], text: str, *, is_sql: bool = False
 ) -> click.Command:
-    @click.command(name, cls=_Query, params=options, help=text)
+    @click.command(name, params=options, help=text)
     @store_option
     @click.option("--json", is_flag=True, help="A list of rows: null for what is unknown, times in ISO 8601.")
     @click.option("--csv", is_flag=True, help="Comma-separated values, as ab.export writes them.")
     @click.option("--limit", type=click.IntRange(1), default=LIMIT, help="Number of rows.")
     def run(json: bool, csv: bool, limit: int, **values: Any) -> None:
+        from .._text import one_line
+        from ..api.errors import EmptyWarning
+
         if json and csv:
             raise click.UsageError("Choose --json or --csv.")
-        with _reported():
-            given = {name: value for name, value in values.items() if value is not None and value != ()}
-            frame = ask(**given, **({"rows": limit + 1} if is_sql else {}))
+        given = {name: value for name, value in values.items() if value is not None and value != ()}
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always", EmptyWarning)
+            try:
+                frame = ask(**given, **({"rows": limit + 1} if is_sql else {}))
+            except (ValueError, TypeError) as error:
+                raise click.UsageError(one_line(str(error), 2000)) from None
             click.echo(written(frame.head(limit), "json" if json else "csv" if csv else ""))
+        for note in notes:
+            click.echo(f"note: {one_line(str(note.message), 2000)}", err=True)
         if len(frame) > limit:
             rows = "more" if is_sql else f"{len(frame):,}"
             click.echo(f"note: {limit:,} of {rows} rows; --limit N shows more.", err=True)
@@ -115,36 +108,14 @@ def _command(
     return run
 
 
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Warnings become notes, wrong values wrong usage, and other errors one line."""
-    from .._text import one_line
-    from ..api.errors import AgentbookError, EmptyWarning
-
-    try:
-        with warnings.catch_warnings(record=True) as notes:
-            warnings.simplefilter("always", EmptyWarning)
-            yield
-    except (ValueError, TypeError) as error:
-        raise click.UsageError(one_line(str(error), 2000)) from None
-    except Exception as error:
-        if not isinstance(error, (ImportError, OSError)) and type(error).__module__ != "_duckdb":
-            raise
-        raise AgentbookError(f"query: {one_line(str(error), 2000)}") from None
-    for note in notes:
-        click.echo(f"note: {one_line(str(note.message), 2000)}", err=True)
-
-
 def _analyse(
     function: Callable[..., pd.DataFrame], *, account: str | None = None, store: str | None = None, **options: Any
 ) -> pd.DataFrame:
-    from .._text import one_line
     from ..frames.analysis.arguments import warn_if_empty
 
     span = {name: options.pop(name) for name in SPAN if name in options}
     history = loaded_history(store, account, contexts="contexts" in inspect.signature(function).parameters, **span)
-    for part, reason in list(history.missing.items())[:3]:
-        click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
+    note_missing(history)
     if function.__name__ in ("turns", "steps"):  # the others warn themselves
         warn_if_empty(history.events, caller=function.__name__)
     return function(history, **options)

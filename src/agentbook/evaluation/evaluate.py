@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from .._files import atomic_write, local_path
+from .._files import local_path, write_text
 from .._masking import Redactor, redacted
 from .._text import clip, visible
 from ..api.calls import ref
@@ -192,8 +192,7 @@ def write_reports(folder: Path, results: Results) -> None:
         "report.html": redactor.text(html_report(results)),
     }
     for name, text in reports.items():
-        with atomic_write(folder / name) as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
+        write_text(folder / name, text)
 
 
 # Results

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from .._files import atomic_write
+from .._files import write_text
 from .._text import clip
 from .asserts import columns_of, require_valid
 from .check import CODE_FILE, FUNCTION, Check, check_data, read_check, whole_number
@@ -501,12 +501,11 @@ def write_lab(path: str | Path, experiment: Experiment, place: Mapping[str, str 
     experiment.input_set.fill(None, None, list(experiment.variants.values()), experiment.checks.values())
     replies = replies_data(experiment) if target.suffix.lower() == ".json" else {}
     data = lab_data(experiment, target.parent, notes, place, keeps_names=bool(replies))
-    if target.suffix.lower() == ".json":
-        data |= {"replies": replies} if replies else {}
-        text = json.dumps(data, ensure_ascii=False, indent=1) + "\n"
-    else:
-        text = dump(data)
-    with atomic_write(target) as file:
-        # Half a surrogate pair, which broken JSON may hold, is written as its escape.
-        file.write(text.encode("utf-8", "backslashreplace"))
+    write_data(target, data | ({"replies": replies} if replies else {}))
     return notes
+
+
+def write_data(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a lab's data: as JSON to a name in ``.json``, else as YAML."""
+    is_json = path.suffix.lower() == ".json"
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n" if is_json else dump(data))
