@@ -26,7 +26,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ._files import FileLock, local_path
 from .api.auth import ApiKey
@@ -38,7 +37,6 @@ from .service.discovery_file import KEY_FILE, RunningService
 from .service.errors import OperatorError
 
 START_TIMEOUT_S = 60.0
-_PORT_FILE = "last-port"
 _LOCK_FILE = "starting.lock"
 
 # Processes started here. Without a reference, Python would warn that this process did
@@ -79,7 +77,7 @@ def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> Runn
 
 
 def _start(data: Path, options: Sequence[str]) -> RunningService:
-    """Start the service, on the port it had before if that is free.
+    """Start the service, on the directory's own port if that is free.
 
     Clients that know its address then continue to work, and a `Store` or the session
     log, which record the address, still belong to the same platform.
@@ -90,7 +88,9 @@ def _start(data: Path, options: Sequence[str]) -> RunningService:
             f"connect: a platform starts while {function} is imported for an agent. Connect in the function, or put "
             'what starts the platform below `if __name__ == "__main__":`.'
         )
-    port = next(filter(port_is_free, (_last_port(data), _default_port(data))), 0)
+    port = _own_port(data)
+    if not port_is_free(port):
+        port = 0
     try:
         return _start_on(data, port, options)
     except ConnectionFailed:
@@ -110,16 +110,7 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-def _last_port(data: Path) -> int:
-    """The port of the directory's last service, or else its default port."""
-    try:
-        port = int((data / _PORT_FILE).read_text())
-    except (OSError, ValueError):
-        port = 0
-    return port if 1024 <= port <= 65535 else _default_port(data)
-
-
-def _default_port(data: Path) -> int:
+def _own_port(data: Path) -> int:
     """A port derived from the directory's path.
 
     It is below the ephemeral ports, so outgoing connections do not take it.
@@ -146,8 +137,6 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
         service = discovery_file.find(data)
         if service is not None and service.pid == process.pid:
             children.append(process)
-            with contextlib.suppress(OSError):  # on a full disk, the next start takes another port
-                (data / _PORT_FILE).write_text(str(urlsplit(service.base_url).port))
             return service
         time.sleep(0.05)
     problem = "start"

@@ -31,7 +31,6 @@ _CHECKS = (
 
 
 State = Literal["ok", "note", "wrong"]
-_MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Finding:
     advice: str = ""
 
     def __str__(self) -> str:
-        line = f"{_MARKS[self.state]}  {self.about}: {self.message}"
+        line = f"{'WRONG' if self.state == 'wrong' else self.state:5}  {self.about}: {self.message}"
         return visible(f"{line}\n       → {self.advice}" if self.advice else line)
 
 

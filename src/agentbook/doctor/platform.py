@@ -17,14 +17,7 @@ from ..api.address import checked_address
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply
 from ..api.discovery import read_openapi
-from ..api.errors import (
-    AgentbookError,
-    ApiError,
-    ConnectionFailed,
-    DeadlineExceeded,
-    InsufficientScope,
-    Unauthorized,
-)
+from ..api.errors import AgentbookError, ApiError, ConnectionFailed, DeadlineExceeded, InsufficientScope, Unauthorized
 from ..api.oauth.token_store import TokenStore
 from ..api.transport import environment_proxy
 from ..client import Client

@@ -168,13 +168,14 @@ def create_key(store: Store, account: str, name: str, scopes: Collection[str], t
     >>> [len(part) for part in key.split(":")]
     [36, 43]
     """
-    granted = auth.parse_scopes(scopes)
+    if unknown := [scope for scope in scopes if scope not in auth.SCOPES]:
+        raise OperatorError(f"{unknown[0]!r} is not a scope; the scopes are {', '.join(auth.SCOPES)}.")
     if not name.strip() or not is_visible(name.strip()):
         raise OperatorError("A key needs a name that says what it is for, in one line without control characters.")
 
     def create(tx: Transaction) -> str:
         owner = _account(tx.db, account)
-        columns = {"account_id": owner["id"], "name": name.strip(), "scopes": granted}
+        columns = {"account_id": owner["id"], "name": name.strip(), "scopes": auth.known_scopes(scopes)}
         if trigger is not None:
             workspace = _workspace(tx.db, trigger)
             if workspace["owner_id"] != owner["id"]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -183,17 +183,6 @@ def revoke(tx: Transaction, table: Table, *conditions: ColumnElement[bool]) -> N
     now, is_live = tx.clock.instant(), table.c.revoked_at.is_(None)
     tx.db.execute(update(table).where(is_live, *conditions).values(revoked_at=now, updated_at=now))
     tx.change_access()
-
-
-def parse_scopes(texts: Collection[str]) -> list[str]:
-    """Validate scopes and return them, sorted and without duplicates.
-
-    Raises `OperatorError` naming the first that is not a scope. Specification:
-    "Authentication", rule 3.
-    """
-    if unknown := [scope for scope in texts if scope not in SCOPES]:
-        raise errors.OperatorError(f"{unknown[0]!r} is not a scope; the scopes are {', '.join(SCOPES)}.")
-    return known_scopes(texts)
 
 
 def known_scopes(texts: Iterable[str]) -> list[str]:

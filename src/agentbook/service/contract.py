@@ -38,7 +38,6 @@ _NEW_NAME = (
     "Input should not hold '~', '/', control characters, characters that hide or reorder others, or blanks at its ends, "
     "nor look like an id"
 )
-_JSON_TYPE = re.compile(rb"\s*application/json\s*(;.*)?", re.IGNORECASE)
 
 
 Check = Callable[[Mapping[str, Any]], Iterable[str]]  # what is wrong with a body, each with its location
@@ -81,8 +80,6 @@ class Operation:
         A filter that is not set is None. Parameters that openapi.yaml does not list are
         ignored. Raises the 400 that names each invalid parameter.
         """
-        if not raw:
-            return dict(self._query_defaults)
         try:
             pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
@@ -103,7 +100,7 @@ class Operation:
         """
         if self._body is None or (not raw and not self.body_required):
             return {}
-        if content_type is None or not _JSON_TYPE.fullmatch(content_type):
+        if (content_type or b"").partition(b";")[0].strip().lower() != b"application/json":
             raise errors.invalid_input(["body: send it with Content-Type: application/json"])
         try:
             value = msgspec.json.decode(raw)
