@@ -153,6 +153,13 @@ async def test_the_depth_is_limited(tmp_path: Path, fake: FakeOpenAI) -> None:
         assert [description.endswith("The agents: none") for description in offered] == [False] * MAX_DEPTH + [True]
 
 
+async def test_calls_of_tools_without_end_exceed_the_limit(tmp_path: Path, fake: FakeOpenAI) -> None:
+    async with lab(tmp_path, fake, RunLimits(llm_calls=3)) as made:
+        ends = await made.ask(*[calls(memory("list"))] * 4)
+        assert (ends[-1]["status"], ends[-1]["message"]) == (429, "exceeded LLM call limit for this execution tree")
+        assert len(fake.requests) == 3
+
+
 async def test_memory_lasts_from_turn_to_turn(tmp_path: Path, fake: FakeOpenAI) -> None:
     async with lab(tmp_path, fake) as made:
         await made.ask(calls(memory("save", name="order", text="4711 😀"), memory("list")), text("Noted."))
