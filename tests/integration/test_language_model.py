@@ -140,4 +140,4 @@ def test_a_search_for_a_better_prompt(client: ab.Client, writer: str) -> None:
     assert found.questions in (5, 8, 10, 18, 20)  # what it may see, a batch of a proposal, all, and the verdict
     assert found.cost is not None
     assert found.cost > 0
-    assert found.candidates["inputs"].tolist()[0] == 5
+    assert found.candidates["variant"].tolist()[0] == "now"

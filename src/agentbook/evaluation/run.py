@@ -634,8 +634,6 @@ class Lab(Experiment):
         Whether its runs are stored.
     spent : float
         What its runs and their judges cost, as far as it is known.
-    halves : dict
-        Which inputs searches for a better prompt have held out.
     """
 
     def __init__(self, client: Client | AsyncClient, agent: Any, workspace: Any, follow: Follow | None) -> None:
@@ -649,7 +647,6 @@ class Lab(Experiment):
         self.unrestored = False
         self.configurations = 0
         self.is_recorded, self.spent = True, 0.0
-        self.halves: dict[tuple[float, int], dict[str, bool]] = {}
         self.follow = follow
         self._lock: asyncio.Lock | None = None
 

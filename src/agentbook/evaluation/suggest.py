@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import inspect
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .._masking import is_secret
 from .._text import clip, safe_repr
+from ..api.errors import AgentbookError
 from ..client import is_uuid
-from .check import FUNCTION, OWN, TURN, Check
+from .check import FUNCTION, OWN, Check
 from .experiment import Answer, Experiment
-from .inputs import Input, numbered
+from .inputs import numbered
 from .judging import require_agents
 from .platform import read_versions, require_parameters
 from .run import Lab, Options, Plan
@@ -32,13 +31,8 @@ and replies. First write one sentence on what it mends, then the whole prompt be
 lines with ```."""
 _FENCED = re.compile(r"^(`{3,}).*\n(?P<prompt>(?:.*\n)*?)\1\s*$", re.MULTILINE)
 MAX_PROMPT = 20_000  # characters of a proposal
-_MOST_FAILURES = 8
-_MOST_PASSED = 12
-_MAX_REPLY = 1_000  # characters of a reply that a proposer reads
-_MAX_CHECK = 600  # characters of what a check asks for
-_MAX_VALUE = 200  # of what a name in a function stands for
-_MAX_CHECKS = 4_000  # of all of them
-_PROPOSER, _REQUEST = "proposer", "proposal"
+_MOST = 10  # failed replies, and questions whose replies passed, that a proposer reads
+_MAX_TEXT = 1_000  # characters of a question, a reply, or what a check asks for
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,13 +45,20 @@ class Suggestion:
         For `PromptLab.add_variant`.
     why : str
         What it tries to mend, in the proposer's words.
-    diff : str
-        The change of the system prompt.
+    before : str
+        The prompt that it is to replace.
     """
 
     variant: Variant
     why: str
-    diff: str
+    before: str
+
+    @property
+    def diff(self) -> str:
+        """The change of the system prompt, as a unified diff has it."""
+        texts = (self.before.splitlines(), (self.variant.system_prompt or "").splitlines())
+        lines = difflib.unified_diff(*texts, lineterm="", n=1)
+        return "\n".join(line for line in lines if not line.startswith(("---", "+++")))
 
     @safe_repr
     def __repr__(self) -> str:
@@ -71,89 +72,71 @@ def wanted(check: Check) -> str:
     --------
     >>> wanted(Check("not-icontains", "sorry", name="kind"))
     'not: contains "sorry"'
-    >>> wanted(Check("agentbook:turn", 2, children=(Check("icontains", "refund"),)))
-    'turn 2: contains "refund"'
     """
-    if check.base == TURN:
-        line = f"{check.line.removeprefix('not: ').partition(':')[0]}: {wanted(check.children[0])}"
-    elif check.base == "icontains" and isinstance(check.value, str):
-        line = f"contains {json.dumps(check.value, ensure_ascii=False)}"
+    line = check.line.removeprefix("not: ")
+    if check.base == "icontains":
+        line = f'contains "{check.value}"'
     elif check.base == FUNCTION and (code := _code(check.value)):
-        line = f"function: {code}"[:_MAX_CHECK]
-    else:
-        return clip(check.line, _MAX_CHECK)
-    return f"not: {line}" if check.negated else line
+        line = f"function: {code}"
+    return (f"not: {line}" if check.negated else line)[:_MAX_TEXT]
 
 
 def _code(function: Any) -> str | None:
-    """The code of a function, and no more of its line; None where it cannot be read.
-
-    After it stands what its names stand for, if that is short and no secret.
-    """
+    """The body of a function, and what its names stand for; None if it is not there."""
     try:
         function = inspect.unwrap(getattr(function, "func", function))  # of a partial one
         function = function if hasattr(function, "__code__") else type(function).__call__
-        text = "".join(inspect.findsource(function)[0])
-        start = min((at[0], at[2]) for at in function.__code__.co_positions() if at[0] and at[3])
-        nodes = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Lambda | ast.FunctionDef)]
-        around = [
-            each
-            for each in nodes
-            if (each.lineno, each.col_offset) <= start < (each.end_lineno or 0, each.end_col_offset or 0)
-        ]
-        code = ast.get_source_segment(text, max(around, key=lambda each: (each.lineno, each.col_offset)))
+        lines = [line.encode() for line in inspect.findsource(function)[0]]
+        spans = [(at[0], at[2], at[1], at[3]) for at in function.__code__.co_positions() if at[0] and at[3]]
+        (first, start), (last, end) = min(at[:2] for at in spans), max(at[2:] for at in spans)
+        lines[last - 1] = lines[last - 1][:end]
+        code = b"".join(lines[first - 1 : last])[start:].decode()
         names = inspect.getclosurevars(function)
-    except (OSError, TypeError, AttributeError, ValueError, SyntaxError):  # it was not typed in a file or a cell
+    except (OSError, TypeError, AttributeError, ValueError):  # it was not typed in a file or a cell
         return None
     values = {
         name: repr(value)
         for name, value in {**names.globals, **names.nonlocals}.items()
         if isinstance(value, str | int | float | tuple | list | set | re.Pattern) and not is_secret(name, value)
     }
-    return "\n".join([code or "", *(f"{name} = {value}" for name, value in values.items() if len(value) <= _MAX_VALUE)])
+    return "\n".join([code, *(f"{name} = {value}" for name, value in values.items())])
 
 
-def failures(experiment: Experiment, answers: Iterable[Answer]) -> list[tuple[Answer, list[str]]]:
-    """The answers, each with the reasons why a check or a person did not pass it."""
-    found = []
-    for answer in answers:
-        reasons = []
-        for name, check in experiment.all_checks.items():
-            grade = answer.verdicts.get(name)
-            if grade is not None and (grade.passed is False or grade.error):
-                own = wanted(check.value[answer.input]) if check.base == OWN else None
-                reasons.append(": ".join(filter(None, (f"“{name}”", own, grade.error or grade.reason))))
-        if answer.thumb is False or (answer.note and answer.thumb is None):
-            reasons.append(f"A person says: {answer.note or 'not good'}")
-        elif answer.status == "failed":
-            reasons.append(f"The agent did not answer: {answer.reason}")
-        found.append((answer, reasons))
-    return found
+def reasons(experiment: Experiment, answer: Answer) -> Iterator[str]:
+    """The reasons why checks or a person did not pass an answer."""
+    for name, check in experiment.all_checks.items():
+        grade = answer.verdicts.get(name)
+        if grade is not None and (grade.passed is False or grade.error):
+            own = wanted(check.value[answer.input]) if check.base == OWN else None
+            yield ": ".join(filter(None, (f"“{name}”", own, grade.error or grade.reason)))
+    if answer.thumb is False or (answer.note and answer.thumb is None):
+        yield f"A person says: {answer.note or 'not good'}"
+    elif answer.status == "failed":
+        yield f"The agent did not answer: {answer.reason}"
 
 
-def request(experiment: Experiment, prompt: str, answers: Iterable[Answer], tried: Sequence[str]) -> str:
+def request(experiment: Experiment, prompt: str, answers: Iterable[Answer], tried: Iterable[str]) -> str:
     """What a proposer is asked; empty if there is nothing to mend."""
-    judged = failures(experiment, answers)
-    failed = [(answer, reasons) for answer, reasons in judged if reasons]
+    failed, passed = list[str](), list[str]()
+    for answer in answers:
+        question, why = clip(answer.question, _MAX_TEXT), "\n".join(f"- {each}" for each in reasons(experiment, answer))
+        reply = f"Question: {question}\n\nReply: {answer.shown[:_MAX_TEXT]}\n\nNot passed:\n{why}"
+        if why:
+            failed.append(f"# Reply {len(failed) + 1}\n\n{reply}")
+        else:
+            passed.append(f"- {question}")
     if not failed:
         return ""
     fence = "```" if "```" not in prompt else "````"
-    parts = [_TASK, f"# The prompt\n\n{fence}\n{prompt}\n{fence}"]
     checks = "\n".join(f"- “{name}”: {wanted(each)}" for name, each in experiment.checks.items())
-    if checks:
-        parts.append(f"# What replies have to pass\n\n{checks[:_MAX_CHECKS]}")
-    if tried:
-        parts.append("# Prompts that were tried and are not enough\n\n" + "\n\n".join(f"- {each}" for each in tried))
-    for number, (answer, reasons) in enumerate(failed[:_MOST_FAILURES], 1):
-        why = "\n".join(f"- {reason}" for reason in reasons)
-        parts.append(
-            f"# Reply {number}\n\nQuestion: {clip(answer.question, _MAX_REPLY)}\n\n"
-            f"Reply: {answer.shown[:_MAX_REPLY]}\n\nNot passed:\n{why}"
-        )
-    passed = [f"- {clip(answer.question, _MAX_REPLY)}" for answer, reasons in judged if not reasons]
-    if passed:
-        parts.append("# Questions whose replies passed\n\n" + "\n".join(passed[:_MOST_PASSED]))
-    return "\n\n".join(parts)
+    sections = {
+        "The prompt": f"{fence}\n{prompt}\n{fence}",
+        "What replies have to pass": checks,
+        "Prompts that were tried and are not enough": "\n\n".join(f"- {each}" for each in tried),
+        "Questions whose replies passed": "\n".join(passed[:_MOST]),
+    }
+    parts = [f"# {title}\n\n{text}" for title, text in sections.items() if text]
+    return "\n\n".join([_TASK, *parts, *failed[:_MOST]])
 
 
 def read_proposal(reply: str | None) -> tuple[str, str] | None:
@@ -165,32 +148,43 @@ def read_proposal(reply: str | None) -> tuple[str, str] | None:
     return prompt, " ".join((reply or "")[: found[-1].start()].split()) or "No reason is given."
 
 
-def _proposer(model: str) -> Variant:
-    is_agent = "~" in model or is_uuid(model)
-    return Variant(_PROPOSER, agent=model) if is_agent else Variant(_PROPOSER, ROLE, model=model)
+class Proposer(Lab):
+    """Asks an agent of the platform, by its name or id, or one of its models."""
 
+    def __init__(self, lab: Lab, model: str, options: Options) -> None:
+        super().__init__(lab.client, lab.agent, lab.workspace, lab.follow)
+        self.is_recorded, self._model, self._options = False, model, options
+        is_agent = "~" in model or is_uuid(model)
+        self._asked = Variant(model, agent=model) if is_agent else Variant(model, ROLE, model=model)
 
-async def require_proposer(lab: Lab, model: str) -> None:
-    """Check that a proposer can be asked, before anything else is.
+    async def require(self) -> None:
+        """Check that it can be asked, before anything else is.
 
-    Raises
-    ------
-    NotFound, NotOffered
-    """
-    variant = _proposer(model)
-    if variant.agent is not None:
-        await require_agents(lab.client, [variant.agent])
-    await require_parameters(lab.client, [variant])
+        Raises
+        ------
+        NotFound, NotOffered
+        """
+        if self._asked.agent is not None:
+            await require_agents(self.client, [self._asked.agent])
+        await require_parameters(self.client, [self._asked])
 
+    async def propose(self, message: str, number: int) -> tuple[str, str] | None:
+        """What it proposes: a prompt, and what that mends; None if that is no prompt.
 
-async def ask_proposer(lab: Lab, model: str, message: str, options: Options) -> Answer:
-    """Ask an agent of the platform, by its name or id, or one of its models."""
-    work = Lab(lab.client, lab.agent, lab.workspace, lab.follow)
-    work.is_recorded = False
-    work.input_set.use([Input(_REQUEST, message)])
-    key = (_PROPOSER, _REQUEST, 1)
-    await work.ask(Plan([_proposer(model)], [[key]], options))
-    return work.answered.get(key) or Answer(*key, status="failed", reason=" ".join(work.notes))
+        The same message with the same number is asked once.
+
+        Raises
+        ------
+        AgentbookError
+            If it does not answer.
+        """
+        key = (self._model, message, number)
+        self.input_set.add([message])
+        await self.ask(Plan([self._asked], [[key]], self._options))
+        answer = self.answered.get(key) or Answer(*key, status="failed", reason=" ".join(self.notes))
+        if answer.status != "answered":
+            raise AgentbookError(f"{self._model} proposed nothing: {answer.reason}")
+        return read_proposal(answer.reply)
 
 
 async def prompt_of(lab: Lab, variant: Variant) -> str:
@@ -216,32 +210,21 @@ async def suggest(lab: Lab, variant: str | Variant, model: str, n: int, options:
     """See `PromptLab.suggest`."""
     chosen = lab.variant(variant)
     answers = [answer for answer in lab.answers if answer.variant == chosen.name]
-    if not any(reasons for _, reasons in failures(lab, answers)):
+    if not any(reason for answer in answers for reason in reasons(lab, answer)):
         raise ValueError(
             f"No reply of {chosen.name!r} has failed a check, a person or the run, so there is nothing to mend: "
             "run the lab with checks, or label its replies."
         )
-    prompt = await prompt_of(lab, chosen)
-    found: list[Suggestion] = []
-    taken = set(lab.variants)
-    for _ in range(n):
-        tried = [each.variant.system_prompt or "" for each in found]
-        answer = await ask_proposer(lab, model, request(lab, prompt, answers, tried), options)
-        if answer.status != "answered":
-            raise ValueError(f"{model} proposed nothing: {answer.reason}")
-        proposal = read_proposal(answer.reply)
-        if proposal is None or proposal[0] in (prompt.strip(), *tried):
-            continue
-        name = next(each for each in numbered(f"{chosen.name} suggested", "{} {}") if each not in taken)
-        taken.add(name)
-        new = replace(chosen, name=name, system_prompt=proposal[0])
-        found.append(Suggestion(new, proposal[1], diff_of(prompt, proposal[0])))
+    prompt, proposer = await prompt_of(lab, chosen), Proposer(lab, model, options)
+    found: dict[str, str] = {}
+    for number in range(1, n + 1):
+        new, why = await proposer.propose(request(lab, prompt, answers, found), number) or (prompt, "")
+        if new != prompt.strip():
+            found.setdefault(new, why)
     if not found:
         raise ValueError(f"{model} proposed nothing new: its reply has no other prompt between two lines with ```.")
-    return found
-
-
-def diff_of(before: str, after: str) -> str:
-    """The lines that differ, as a unified diff has them."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
-    return "\n".join(line for line in lines if not line.startswith(("---", "+++")))
+    names = (each for each in numbered(f"{chosen.name} suggested", "{} {}") if each not in lab.variants)
+    return [
+        Suggestion(replace(chosen, name=name, system_prompt=new), why, prompt)
+        for name, (new, why) in zip(names, found.items(), strict=False)
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 
 import ipywidgets as widgets
@@ -15,7 +15,7 @@ from ...evaluation.variant import Variant
 from ..html.sanitize import escape
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
-from .form import Choice, Fold, Form, combobox, field, in_thread, text_field
+from .form import Choice, Fold, Form, combobox, field, in_thread
 
 BETTER = "better"  # the status line
 SUGGESTIONS = 3
@@ -32,7 +32,7 @@ class BetterPart:
     ----------
     widget : Widget
     variant : Choice
-    proposer, rounds, minutes : Widget
+    proposer, rounds : Widget
     suggest, find, stop : Button
     found : Widget
         The proposals, each with a button that adds it as a variant.
@@ -40,18 +40,16 @@ class BetterPart:
 
     def __init__(self, form: Form) -> None:
         self._form, self._lab, parts = form, form.lab, form.parts
-        self._stopping = False
         self.variant = Choice("Variant to improve")
         self.proposer = combobox("Proposer", "an agent or a model", "ab-grow")
         self.rounds = field(widgets.BoundedIntText(6, min=1, max=100, description="Rounds"), "ab-number")
-        self.minutes = text_field("Minutes at most", "no limit", "ab-narrow")
         self.suggest = form.button("Suggest", "Propose prompts from the replies that failed", self._suggest, BETTER)
         self.find = form.button(
             "Find a better prompt", "Propose and try in rounds; half of the inputs prove the result", self._find, BETTER
         )
-        self.stop = button("Stop", "ab-stop", "Stop the search; it can continue", form.later(self._stop))
+        self.stop = button("Stop", "ab-stop", "Stop the search; it can continue", form.later(form.stop))
         self.found = parts.box([], "ab-lab-suggestions")
-        fields = parts.row([self.variant.widget, self.proposer, self.rounds, self.minutes], "ab-lab-row")
+        fields = parts.row([self.variant.widget, self.proposer, self.rounds], "ab-lab-row")
         buttons = parts.row([self.suggest, self.find, self.stop], "ab-lab-row")
         body = [fields, buttons, form.status_line(BETTER), self.found]
         fold = Fold(parts, "Better prompts", "Have prompts proposed from failed replies, and proven", body)
@@ -80,41 +78,28 @@ class BetterPart:
     async def _suggest(self) -> None:
         variant, proposer = self._read()
         self._form.say(f"Asking {proposer} for better prompts…", BETTER)
-        self._show(await suggest(self._lab, variant, proposer, SUGGESTIONS, Options()), variant)
+        self._show(await suggest(self._lab, variant, proposer, SUGGESTIONS, Options()))
         self._form.say("Read them, and add what you want to try.", BETTER)
 
     async def _find(self) -> None:
         variant, proposer = self._read()
-        minutes = float(self.minutes.value) if self.minutes.value.strip() else None
-        search = await in_thread(self._search, variant, proposer, minutes)
-        self._stopping = False
+        say = partial(self._form.say, line=BETTER)
+        notify = lambda text: self._form.later(partial(say, text))()  # noqa: E731
+        search = Search(self._lab, variant, proposer, self.rounds.value, notify=notify)
         working = asyncio.create_task(in_thread(search.run))
         try:
             result = await asyncio.shield(working)
         except asyncio.CancelledError:
-            self._stopping = True
-            result = await working  # ends with what it is asking, and keeps it
-        better = [] if result.variant.system_prompt == result.before else [result.as_suggestion()]
-        self._show(better, variant)
-        self._form.say(" ".join([result.verdict, f"{result.questions} questions.", *result.notes]), BETTER)
+            search.is_stopped = True
+            say("Stopping, once the open questions are answered…")
+            result = await working
+        self._show([result] if result.diff else [])
+        say(" ".join([result.verdict, f"{result.questions} questions.", *result.notes]))
 
-    def _search(self, variant: Variant, proposer: str, minutes: float | None) -> Search:
-        say: Callable[[str], None] = lambda text: self._form.later(partial(self._form.say, text, BETTER))()  # noqa: E731
-        return Search(
-            self._lab, variant, proposer, self.rounds.value, None, minutes, 0.5, 0, Options(), say,
-            lambda: self._stopping,
-        )  # fmt: skip
-
-    def _stop(self) -> None:
-        self._form.say("Stopping, once the open questions are answered…", BETTER)
-        self._form.stop()
-
-    def _show(self, suggestions: list[Suggestion], variant: Variant) -> None:
+    def _show(self, suggestions: Sequence[Suggestion]) -> None:
         rows, parts = [], self._form.parts
         for each in suggestions:
-            diff = PromptDiff(
-                variant.system_prompt or "", each.variant.system_prompt or "", variant.name, each.variant.name
-            )
+            diff = PromptDiff(each.before, each.variant.system_prompt or "", "before", each.variant.name)
             add = self._form.button("Add as variant", "Nothing is sent yet", partial(self._add, each.variant), BETTER)
             text = parts.html(f"<div>{escape(each.why)}</div>{diff.to_html()}")
             rows.append(parts.box([text, parts.row([add], "ab-lab-row")], "ab-lab-suggestion"))

@@ -897,26 +897,12 @@ class PromptLab:
         >>> best.is_better, best.comparison["n"].tolist()
         (True, [5])
         """
-        try:
-            import gepa  # noqa: F401
-        except ImportError:
-            raise ImportError("lab.optimize needs gepa: pip install gepa.") from None
         if checks is not None:
             self._lab.check(checks)
+        chosen, rounds = self._lab.variant(variant), whole_number(rounds, "rounds", low=1)
         options = Options(concurrency=concurrency, timeout_s=timeout_s, max_cost=max_cost, prices=prices)
-        chosen = self._lab.variant(variant)
-        said: list[str] = []
-
-        def notify(text: str) -> None:
-            if progress and text and text not in said[-1:]:
-                said.append(text)
-                print(text)
-
-        search = Search(
-            self._lab, chosen, model, whole_number(rounds, "rounds", low=1), max_cost, max_minutes, held_out, seed,
-            options, notify, lambda: False,
-        )  # fmt: skip
-        return search.run()
+        notify = print if progress else lambda text: None
+        return Search(self._lab, chosen, model, rounds, max_minutes, held_out, seed, options, notify).run()
 
     # Results
 
