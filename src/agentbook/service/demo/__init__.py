@@ -33,7 +33,7 @@ from .rows import (
 )
 from .texts import Version, versions
 
-__all__ = ["fixtures", "labels", "write", "write_once"]
+__all__ = ["fixtures", "write", "write_once"]
 
 ACCOUNT = "acme"
 _STATE = select(tables.meta.c.value).where(tables.meta.c.name == "demo")

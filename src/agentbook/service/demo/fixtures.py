@@ -8,15 +8,17 @@ columns.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table, func, select
 
 from ..engines.meter import RUN_FAILURES, failure
-from ..store import event_json, tables
-from .month import EventRow, office_moment
+from ..store import tables
+from .month import EventRow, event_row, office_moment
 from .rows import DAY_MS, SeededIds, insert, insert_tuples, midnight, to_milliseconds
 from .texts import fill, thread_values, threads
 
@@ -77,14 +79,17 @@ def fixtures(
     authors = {id_: {"type": "agent", "id": id_, "name": name} for name, id_ in agents.items()}
     session_rows: list[dict[str, Any]] = []
     event_rows: list[EventRow] = []
-    for start, count in zip(starts, _event_counts(rng, sessions, events), strict=True):
-        agent_id = rng.choice(list(authors))
+    # A few sessions are long, most are short.
+    lengths = [rng.lognormvariate(0, 0.8) for _ in range(sessions)]
+    counts = Counter(rng.choices(range(sessions), lengths, k=events) if events else ())
+    for number, start in enumerate(starts):
+        agent_id, count = rng.choice(list(authors)), counts[number]
         id_ = seeded.id(start)
         event_rows += _events(seeded, id_, start, count, texts, person, authors[agent_id], now_ms)
         session_rows.append(
             {
                 "id": id_,
-                "workspace_id": rng.choice(list(workspaces.values())),
+                "workspace_id": rng.choice(workspaces),
                 "agent_id": agent_id,
                 "type": "chat",
                 "initiator_id": account_id,
@@ -109,38 +114,29 @@ def _flush(connection: Connection, session_rows: list[dict[str, Any]], event_row
 
 def _places(
     connection: Connection, seeded: SeededIds, created: int, account: str
-) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The account, its agents, which run offline, and its workspaces."""
-    times = seeded.timestamps(created)
+) -> tuple[str, dict[str, str], list[str]]:
+    """The ids of the account, its agents, which run offline, and its workspaces."""
 
-    def get(table: Table, name: str, **values: Any) -> str:
-        condition = table.c.name == name
-        if "owner_id" in values:
-            condition &= table.c.owner_id == values["owner_id"]
-        id_ = connection.execute(select(table.c.id).where(condition)).scalar()
+    def get(table: Table, identity: dict[str, str], **values: Any) -> str:
+        """The id of the row with this identity, which is made if it is absent."""
+        is_it = [table.c[name] == value for name, value in identity.items()]
+        id_ = connection.execute(select(table.c.id).where(*is_it)).scalar()
         if id_ is None:
             id_ = seeded.id(created)
-            connection.execute(table.insert(), {"id": id_, "name": name, **values, **times})
+            connection.execute(table.insert(), {"id": id_, **identity, **values, **seeded.timestamps(created)})
         return str(id_)
 
-    account_id = get(tables.accounts, account, type="organization", full_name=account)
-    owned = {"owner_id": account_id, "creator_id": account_id}
-    agents = {
-        name: get(tables.agents, name, engine=engine, template="PLATFORM_NATIVE", **owned)
-        for name, engine in _AGENTS.items()
-    }
-    workspaces = {name: get(tables.workspaces, name, **owned) for name in _WORKSPACES}
-    version = {"type": "COMMITTED", "version_number": "1.0.0", "published_at": times["created_at"]}
-    parts = [(tables.agent_versions, {"agent_id": agent, **version}) for agent in agents.values()]
-    parts += [
-        (tables.workspace_agents, {"workspace_id": workspace, "agent_id": agent})
-        for workspace in workspaces.values()
-        for agent in agents.values()
-    ]
-    for table, values in parts:
-        is_there = [table.c[name] == value for name, value in values.items() if name.endswith("_id")]
-        if connection.execute(select(table.c.id).where(*is_there)).first() is None:
-            connection.execute(table.insert(), {"id": seeded.id(created), "creator_id": account_id, **values, **times})
+    account_id = get(tables.accounts, {"name": account}, type="organization", full_name=account)
+    owner, creator = {"owner_id": account_id}, {"creator_id": account_id}
+    workspaces = [get(tables.workspaces, {"name": name, **owner}, **creator) for name in _WORKSPACES]
+    agents = {}
+    version = {"type": "COMMITTED", "version_number": "1.0.0", "published_at": seeded.instant(created)}
+    for name, engine in _AGENTS.items():
+        id_ = get(tables.agents, {"name": name, **owner}, engine=engine, template="PLATFORM_NATIVE", **creator)
+        agents[name] = id_
+        get(tables.agent_versions, {"agent_id": id_}, **version, **creator)
+        for workspace in workspaces:
+            get(tables.workspace_agents, {"workspace_id": workspace, "agent_id": id_}, **creator)
     return account_id, agents, workspaces
 
 
@@ -152,30 +148,12 @@ class _Texts:
         self.questions: list[Content] = []
         self.answers: list[Content] = []
         self.names: list[str] = []
-        for _ in range(_TEXTS):
-            thread = rng.choice(pool)
-            values = thread_values(thread, rng)
-            exchange = rng.choice(thread.exchanges)
+        for thread in rng.choices(pool, k=_TEXTS):
+            values, exchange = thread_values(thread, rng), rng.choice(thread.exchanges)
             self.questions.append({"text": fill(exchange.ask, values, rng)})
             self.answers.append({"text": fill(exchange.reply, values, rng)})
             self.names.append(fill(thread.name, values, rng))
-        failures = [failure(kind, _WORKSPACES[0]) for kind in RUN_FAILURES]
-        self.failures = [{"status": each.status, "error": each.error, "message": each.message} for each in failures]
-
-
-def _event_counts(rng: random.Random, sessions: int, events: int) -> list[int]:
-    """The number of events of each session: a few long, most short, `events` in all."""
-    if not sessions:
-        return []
-    weights = [rng.lognormvariate(0, 0.8) for _ in range(sessions)]
-    scale, remainder, counts = events / sum(weights), 0.0, []
-    for weight in weights:
-        remainder += weight * scale
-        count = int(remainder)
-        counts.append(count)
-        remainder -= count
-    counts[-1] += events - sum(counts)
-    return counts
+        self.failures: list[Content] = [asdict(failure(kind, _WORKSPACES[0])) for kind in RUN_FAILURES]
 
 
 def _events(
@@ -187,12 +165,6 @@ def _events(
     """
     # `random() * n` costs a fifth of `randint`.
     rng, new_id, chance = seeded.rng, seeded.id, seeded.rng.random
-
-    def row(kind: str, content: Content, task: str, author: Author) -> EventRow:
-        id_, created = new_id(at), seeded.instant(at)
-        text = event_json.event(id=id_, type=kind, content=content, task_id=task, author=author, created_at=created)
-        return EventRow(session_id, id_, kind, task, author["type"], created, len(text.encode()), text)
-
     # A long session has shorter pauses, so that it ends before now.
     max_pause_ms = max(2, (now_ms - at) // (count + 1))
     pause_ms, step_ms = min(90_000, max_pause_ms), min(4_000, max_pause_ms)
@@ -200,20 +172,19 @@ def _events(
     while event_count < count:
         at += 1 + int(chance() * pause_ms)
         task = new_id(at - 1)
-        yield row("message", _pick(texts.questions, chance()), task, person)
+        yield event_row(seeded, session_id, at, "message", task, person, content=_pick(texts.questions, chance()))
         subtasks = rng.choices(_SUBTASKS, _SUBTASK_WEIGHTS)[0]
         for _ in range(min(subtasks, count - event_count - 1)):
             begin = at  # a task's id says when it began
             at += 1 + int(chance() * step_ms)
-            yield row("runtime_done", {}, new_id(begin), agent)
+            yield event_row(seeded, session_id, at, "runtime_done", new_id(begin), agent, content={})
         event_count += 2 + subtasks
         if event_count > count:
             return
         at += 1 + int(chance() * step_ms)
-        if chance() < _FAILURE_RATE:
-            yield row("runtime_error", _pick(texts.failures, chance()), task, agent)
-        else:
-            yield row("runtime_done", _pick(texts.answers, chance()), task, agent)
+        fails = chance() < _FAILURE_RATE
+        kind, content = "runtime_error" if fails else "runtime_done", texts.failures if fails else texts.answers
+        yield event_row(seeded, session_id, at, kind, task, agent, content=_pick(content, chance()))
 
 
 def _pick(texts: Sequence[Content], chance: float) -> Content:

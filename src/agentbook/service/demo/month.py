@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import cycle, islice
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from .. import ids
+from ..engines.base import Failure
 from ..engines.meter import failure
 from ..store import event_json, tables
 from .rows import (
@@ -39,8 +40,10 @@ from .texts import Exchange, Thread, fill, follow_ups, run_of, thread_values, th
 
 _FAILURE_RATE, _UNANSWERED_RATE, _EDITED_RATE = 0.018, 0.008, 0.004
 _SECOND_THREAD_RATE, _GOES_ON_AFTER_FAILURE, _UNNAMED_RATE = 0.42, 0.45, 0.08
+_ERROR = Failure(500, "ServerError", "Something went wrong")
 _SHARE_AT_FIRST = 0.85  # of the ordinary number of sessions, growing to all of it
 
+Author = Mapping[str, str]
 Dialogue = list[tuple[Exchange, dict[str, str]]]  # each exchange with the values of its slots
 
 
@@ -55,6 +58,15 @@ class EventRow(NamedTuple):
     created_at: str
     size_bytes: int
     wire: str
+
+
+def event_row(
+    seeded: SeededIds, session_id: str, at: int, type: str, task_id: str, author: Author, **fields: Any
+) -> EventRow:
+    """The row of an event at this millisecond, with its content, usage and step."""
+    id_, created = seeded.id(at), seeded.instant(at)
+    wire = event_json.event(id=id_, type=type, task_id=task_id, author=author, created_at=created, **fields)
+    return EventRow(session_id, id_, type, task_id, author["type"], created, len(wire.encode()), wire)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +147,9 @@ def _expected(story: Mapping[str, Any], stream: Mapping[str, Any], day: int, day
         return float(weekday < 5)
     # In an incident, people work whatever the day of the week.
     share = 1.0 if stream.get("every_day") or day == story["incident"]["day"] else story["monday_to_sunday"][weekday]
-    grown = (
-        story["busy"]["more"] if day <= story["busy"]["since_day"] else 1 - (1 - _SHARE_AT_FIRST) * day / story["days"]
-    )
+    grown = 1 - (1 - _SHARE_AT_FIRST) * day / story["days"]
+    if day <= story["busy"]["since_day"]:
+        grown = story["busy"]["more"]
     return float(stream["a_day"] * share * grown)
 
 
@@ -187,7 +199,7 @@ class _Month:
             ask, reply = fill(exchange.ask, slots, rng), fill(exchange.reply, slots, rng)
             tokens += len(ask) // 4 + 180 * len(exchange.tools)
             author = self.author(plan.initiator if number == 0 else plan.speaker)
-            turn = self.turn(plan, id_, author, (ask, reply), exchange.tools, slots, tokens, at)
+            turn = self.turn(plan, id_, author, Exchange(ask, reply, exchange.tools), slots, tokens, at)
             at = ids.milliseconds_of(turn[-1].id)
             if at > self.now_ms - MINUTE_MS:
                 break
@@ -219,15 +231,7 @@ class _Month:
         return {"type": kind, "id": self.ids["accounts" if kind == "user" else "api_keys"][name], "name": name}
 
     def turn(
-        self,
-        plan: _Plan,
-        session_id: str,
-        person: Mapping[str, str],
-        texts: tuple[str, str],
-        tools: Sequence[str],
-        slots: Mapping[str, str],
-        tokens: int,
-        at: int,
+        self, plan: _Plan, session_id: str, author: Author, said: Exchange, slots: Author, tokens: int, at: int
     ) -> list[EventRow]:
         """The events of one turn."""
         seeded, rng, story = plan.seeded, plan.seeded.rng, read_yaml("month.yaml")
@@ -235,12 +239,10 @@ class _Month:
         speed = story["agents"].get(plan.agent, story["others"])
         in_incident, slowness = self.in_incident(at), self.slowness(plan.agent, at)
         task = seeded.id(at)
-        events = [self._message(seeded, session_id, at, texts[0], task, person)]
+        events = [self._message(seeded, session_id, at, said.ask, task, author)]
 
-        def end(kind: str, task_id: str, encode: Callable[..., str], **fields: Any) -> None:
-            id_, created = seeded.id(at), seeded.instant(at)
-            text = encode(id=id_, task_id=task_id, created_at=created, author=agent, **fields)
-            events.append(EventRow(session_id, id_, kind, task_id, "agent", created, len(text.encode()), text))
+        def end(kind: str, task_id: str, **fields: Any) -> None:
+            events.append(event_row(seeded, session_id, at, kind, task_id, agent, **fields))
 
         chance = rng.random()
         rate = story["incident"]["failures"] if in_incident else _FAILURE_RATE
@@ -249,8 +251,8 @@ class _Month:
         is_answered = "model" not in speed or rate <= chance <= 1 - _UNANSWERED_RATE
         # Some answers take extra steps, so the same question does not always have the
         # same number of them.
-        steps = len(tools) + rng.choices((0, 1, 2), (5, 3, 1))[0]
-        names = list(islice(cycle(tools or ["think"]), steps if is_answered else rng.randint(0, steps)))
+        steps = len(said.tools) + rng.choices((0, 1, 2), (5, 3, 1))[0]
+        names = list(islice(cycle(said.tools or ["think"]), steps if is_answered else rng.randint(0, steps)))
         runs = [(name, names[:number].count(name)) for number, name in enumerate(names)]
         loop = story["loops"]
         if plan.agent == loop["agent"] and (midnight(self.now_ms) - midnight(at)) // DAY_MS in loop["days"]:
@@ -262,38 +264,32 @@ class _Month:
                 started = at + 2
                 at += int(_lognormal(rng, speed["tool_s"] * slowness, 0.5) * SECOND_MS) + 5
                 arguments, result = run_of(tool, slots, number)
-                step = {
-                    "kind": "tool",
-                    "name": tool,
-                    "started_at": seeded.instant(started),
-                    "ended_at": seeded.instant(at),
-                    "arguments": arguments,
-                    "result": result if error is None else None,
-                    "error": error,
-                }
+                step: dict[str, Any] = {"kind": "tool", "name": tool, "started_at": seeded.instant(started)}
+                step |= {"ended_at": seeded.instant(at), "arguments": arguments}
+                step |= {"result": result} if error is None else {"error": error}
                 step = {field: value for field, value in step.items() if value is not None}
-                end("runtime_done", seeded.id(started), event_json.done, step=step)
+                end("runtime_done", seeded.id(started), content={}, step=step)
         at += int(_lognormal(rng, speed["reply_s"] * slowness, 0.45) * SECOND_MS) + 5
         timeout_ms = rng.randint(570, 600) * SECOND_MS
-        usage = _usage(speed, tokens * (1 + steps + len(runs) - len(names)), texts[1] if is_answered else "", slowness)
+        tokens *= 1 + steps + len(runs) - len(names)
+        usage = _usage(speed, tokens, said.reply if is_answered else "", slowness)
         if fails:
             kind = next(self.incident_failures if in_incident else self.failures)
             at += timeout_ms if kind == "turn_timeout" else 0
-            end("runtime_error", task, event_json.failed, **_failure(kind, plan.workspace), usage=usage)
+            failed = _ERROR if kind == "error" else failure(kind, plan.workspace)
+            end("runtime_error", task, content=asdict(failed), usage=usage)
         elif is_answered:
-            end("runtime_done", task, event_json.done, text=texts[1], usage=usage)
+            end("runtime_done", task, content={"text": said.reply}, usage=usage)
         return events
 
-    def _message(
-        self, seeded: SeededIds, session_id: str, at: int, text: str, task: str, person: Mapping[str, str]
-    ) -> EventRow:
-        id_, created = seeded.id(at), seeded.instant(at)
-        wire = event_json.message(id=id_, text=text, task_id=task, created_at=created, author=person)
+    def _message(self, seeded: SeededIds, session_id: str, at: int, text: str, task: str, author: Author) -> EventRow:
+        row = event_row(seeded, session_id, at, "message", task, author, content={"text": text})
         edited_ms = at + seeded.rng.randint(40, 9_000) * SECOND_MS
         if seeded.rng.random() < _EDITED_RATE and edited_ms < self.now_ms:
             # The author corrected the message later.
-            wire = wire.replace(f'"updated_at":"{created}"', f'"updated_at":"{seeded.instant(edited_ms)}"')
-        return EventRow(session_id, id_, "message", task, person["type"], created, len(wire.encode()), wire)
+            edited = f'"updated_at":"{seeded.instant(edited_ms)}"'
+            row = row._replace(wire=row.wire.replace(f'"updated_at":"{row.created_at}"', edited))
+        return row
 
     def in_incident(self, at: int) -> bool:
         incident = read_yaml("month.yaml")["incident"]
@@ -359,10 +355,3 @@ def _usage(speed: Mapping[str, Any], input_tokens: int, reply: str, slowness: fl
         "output_tokens": output_tokens,
         "model": speed["model"],
     }
-
-
-def _failure(kind: str, workspace: str) -> dict[str, Any]:
-    if kind == "error":
-        return {"status": 500, "error": "ServerError", "message": "Something went wrong"}
-    run_failure = failure(kind, workspace)
-    return {"status": run_failure.status, "error": run_failure.error, "message": run_failure.message}

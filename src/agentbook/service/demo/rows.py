@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -97,22 +97,20 @@ def read_yaml(name: str) -> dict[str, Any]:
 
 def write_tables(connection: Connection, names: Sequence[str], now_ms: int) -> Ids:
     """Write the tables of YAML files in their order; return the ids of all rows."""
-    rows = [(tables.metadata.tables[table], key, values) for name in names for table, key, values in _entries(name)]
+    rows = [
+        (tables.metadata.tables[table], key, values)
+        for name in names
+        for table, entries in read_yaml(name).items()
+        for key, values in entries.items()
+    ]
+    made = [_made(*row, now_ms) for row in rows]
     ids: Ids = {}
-    made: list[dict[str, Any]] = []
-    for table, key, values in rows:
-        made.append(_made(table, key, values, now_ms))
-        ids.setdefault(table.name, {})[key] = made[-1]["id"]
+    for (table, key, _), row in zip(rows, made, strict=True):
+        ids.setdefault(table.name, {})[key] = row["id"]
     # The ids are known first, because rows name each other.
     for (table, key, values), row in zip(rows, made, strict=True):
         insert(connection, table, [row | _columns(table, key, values, ids, now_ms)])
     return ids
-
-
-def _entries(name: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    for table, rows in read_yaml(name).items():
-        for key, values in rows.items():
-            yield table, key, values
 
 
 def _made(table: Table, key: str, values: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
@@ -134,12 +132,11 @@ def _columns(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms
     row: dict[str, Any] = {}
     if "name" in table.c:
         row["name"] = key
-    for name, value in values.items():
-        filled = _filled(value, fake)
+    for name, value in json.loads(json.dumps(values).replace("{fake}", fake)).items():
         if name in table.c:
-            row[name] = filled
+            row[name] = value
         elif f"{name}_json" in table.c:
-            row[f"{name}_json"] = as_json(filled)
+            row[f"{name}_json"] = as_json(value)
         elif name.endswith("_days") and f"{name.removesuffix('_days')}_at" in table.c:
             if name != "updated_days":
                 row[f"{name.removesuffix('_days')}_at"] = seeded.instant(midnight(now_ms, value) + 12 * HOUR_MS)
@@ -161,12 +158,6 @@ def _id(column: str, name: str, ids: Ids, seeded: SeededIds) -> str:
     if name == "unknown":
         return seeded.uuid()
     return ids[table][rest] if table in ids else ids[_NAMED.get(column, "accounts")][name]
-
-
-def _filled(value: Any, fake: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _filled(part, fake) for name, part in value.items()}
-    return value.replace("{fake}", fake) if isinstance(value, str) else value
 
 
 def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:

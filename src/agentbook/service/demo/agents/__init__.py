@@ -13,7 +13,7 @@ from ...engines.registry import with_model
 from .guide import Guide
 from .recorded import Recorded
 from .scribe import Scribe
-from .teaching import Calculator, Echo, Flaky, Limits, Slow, Verbose
+from .teaching import PLAYS, Teaching
 
 # Engine name -> factory. `llm` is every other agent with a system prompt.
 AGENTS: dict[str, Callable[[], Engine]] = {
@@ -21,10 +21,5 @@ AGENTS: dict[str, Callable[[], Engine]] = {
     "scribe": with_model(Scribe),
     "recorded": with_model(Recorded),
     "llm": with_model(partial(Scribe, stands_in=True)),
-    "echo": Echo,
-    "calculator": Calculator,
-    "verbose": Verbose,
-    "slow": Slow,
-    "flaky": Flaky,
-    "limits": Limits,
+    **{name: partial(Teaching, play) for name, play in PLAYS.items()},
 }

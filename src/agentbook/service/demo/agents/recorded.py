@@ -72,13 +72,11 @@ class Recorded:
         for number, tool in enumerate(exchange.tools):
             arguments, result = run_of(tool, values, exchange.tools[:number].count(tool))
             rate, reason = read_yaml("month.yaml")["failing_tools"].get(tool, (0.0, ""))
-            if turn.rng.random() < rate:  # as in the demo's history; the tool is run again
+            # As in the demo's history, a tool that failed is run again.
+            for error in (reason, None) if turn.rng.random() < rate else (None,):
                 yield ToolStarted(tool, arguments or {})
-                await pause(turn, turn.rng.uniform(0.5, 2.0))
-                yield ToolDone(tool, error=reason)
-            yield ToolStarted(tool, arguments or {})
-            await pause(turn, turn.rng.uniform(0.2, 1.0))
-            yield ToolDone(tool, result)
+                await pause(turn, turn.rng.uniform(0.2, 1.0))
+                yield ToolDone(tool, result if error is None else None, error=error)
         async for step in stream_reply(turn, f"{fill(exchange.reply, values, turn.rng)}\n\n{NOTICE}"):
             yield step
 

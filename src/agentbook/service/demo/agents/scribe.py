@@ -19,19 +19,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
+from ...engines.base import Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import Hit, Manual, keywords, manual
 from .guide import question_of, search_result
-from .proposer import OF_A_PROPOSAL, REFUSAL, UNKNOWN, propose
+from .proposer import DIGITS, OF_A_PROPOSAL, REFUSAL, UNKNOWN, propose
 from .streaming import pause, readable, stream_reply
 
 NOTICE = "*No language model is configured: this reply is a part of the manual, in the form that the prompt asks for.*"
 QUESTION = "Does that answer your question?"
 STOP = "###STOP###"  # what simulated users write at their end, in promptfoo too
-_NUMBERS = {
-    name: number
-    for number, name in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
-}
 # In characters. The rules look for one word after another, anywhere in a sentence.
 _MAX_SENTENCE = 500
 _MAX_ITEMS = 100  # topics to keep to or refuse, words to avoid
@@ -94,7 +90,7 @@ def _set(**changes: Any) -> Effect:
 
 
 def _number(name: str) -> Effect:
-    return lambda match, quotes: {name: _NUMBERS.get(match[1].lower()) or int(re.sub(r"\D", "", match[1]) or 1)}
+    return lambda match, quotes: {name: int(DIGITS.get(match[1].lower()) or re.sub(r"\D", "", match[1]) or 1)}
 
 
 def _quote(name: str, default: str | None = None) -> Effect:
@@ -121,7 +117,7 @@ def _rules(*rules: tuple[str, Effect]) -> tuple[tuple[re.Pattern[str], Effect], 
 
 
 _LEADING = re.compile(r"^(?:the|any|a|an|words?|phrases?|its|your|about) ", re.IGNORECASE)
-_N = rf"(\d{{1,4}}|{'|'.join(_NUMBERS)}|a single)"
+_N = rf"(\d{{1,4}}|{'|'.join(DIGITS)}|a single)"
 # Sentences about refusing and about not knowing: the first that matches, no other rule.
 _REFUSALS = _rules(
     (r"\b(?:(?:do not|don['’]t|cannot|can['’]t) (?:know|find|tell|answer)\b(?! questions)|nothing fits|not (?:sure|found)|unsure)\b", _quote("unknown")),
@@ -247,25 +243,20 @@ class Scribe:
         await pause(turn, 0.05)
         yield ToolDone("read_prompt")
         if turn.message.startswith(OF_A_PROPOSAL):
-            async for step in stream_reply(turn, await asyncio.to_thread(propose, turn.message)):
-                yield step
-            return
-        if instructions.script:
+            text = await asyncio.to_thread(propose, turn.message)
+        elif instructions.script:
             said = sum(message.role == "user" for message in turn.history)
-            text = instructions.script[said] if said < len(instructions.script) else STOP
-            async for step in stream_reply(turn, text):
-                yield step
-            return
-        history: Sequence[Message] = turn.history if turn.mode == "multi-turn" else ()
-        query = question_of(turn.message, history)
-        yield ToolStarted("search_documentation", {"query": query[:200]})
-        pages = self.manual if self.manual is not None else await asyncio.to_thread(manual)
-        hits = await asyncio.to_thread(pages.search, query)
-        await pause(turn, 0.1)
-        yield ToolDone("search_documentation", search_result(hits))
-        text = await asyncio.to_thread(compose, turn.message, query, instructions, hits)
-        if self.stands_in and instructions.form != "json":
-            text += f"\n\n{NOTICE}"
+            text = [*instructions.script, STOP][min(said, len(instructions.script))]
+        else:
+            query = question_of(turn.message, turn.history if turn.mode == "multi-turn" else ())
+            yield ToolStarted("search_documentation", {"query": query[:200]})
+            pages = self.manual if self.manual is not None else await asyncio.to_thread(manual)
+            hits = await asyncio.to_thread(pages.search, query)
+            await pause(turn, 0.1)
+            yield ToolDone("search_documentation", search_result(hits))
+            text = await asyncio.to_thread(compose, turn.message, query, instructions, hits)
+            if self.stands_in and instructions.form != "json":
+                text += f"\n\n{NOTICE}"
         async for step in stream_reply(turn, text):
             yield step
 
@@ -352,19 +343,24 @@ _MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
 def _format(sentences: Sequence[str], message: str, instructions: Instructions, hit: Hit | None = None) -> str:
     """The text of a reply.
 
-    Without a hit, it is a refusal or says that nothing is known.
+    Without a hit, it is a refusal or says that nothing is known. The JSON object has
+    the keys of the instructions; unknown ones are null.
     """
-    lines = [_MARKUP.sub("", line) for line in sentences] if instructions.plain else list(sentences)
+    is_plain = instructions.plain or instructions.form == "json"
+    lines = [_MARKUP.sub("", line) for line in sentences] if is_plain else list(sentences)
     if instructions.case:
         lines = [line.upper() if instructions.case == "upper" else line.lower() for line in lines]
     code = next((block for block in hit.section.blocks if block.startswith("```")), None) if hit else None
+    source = hit.section.source if hit else None
     if instructions.form == "json":
-        return _format_json([_MARKUP.sub("", line) for line in lines], message, instructions, hit, code)
+        values: dict[str, object] = {"answer": " ".join(lines), "points": lines, "question": message, "source": source}
+        values |= {"sources": [source] if source else [], "example": code, "found": hit is not None}
+        return json.dumps({key: values.get(key.lower()) for key in instructions.keys}, ensure_ascii=False, indent=1)
     if hit is None:
         return "\n\n".join(filter(None, (instructions.opening, " ".join(lines))))
     greeting = " ".join(filter(None, (instructions.opening, "Happy to help!" if instructions.friendly else None)))
-    source = f"Source: {hit.section.source}" if instructions.sources else None
-    parts = (greeting, _FORMS[instructions.form](lines), code if instructions.code else None, source)
+    named = f"Source: {source}" if instructions.sources else None
+    parts = (greeting, _FORMS[instructions.form](lines), code if instructions.code else None, named)
     return "\n\n".join(filter(None, (*parts, instructions.closing)))
 
 
@@ -379,20 +375,3 @@ _FORMS: Mapping[str, Callable[[list[str]], str]] = {
     "numbers": lambda lines: "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1)),
     "table": _table,
 }
-
-
-def _format_json(
-    lines: Sequence[str], message: str, instructions: Instructions, hit: Hit | None, code: str | None
-) -> str:
-    """A JSON object with the keys of the instructions; unknown keys are null."""
-    source = hit.section.source if hit else None
-    values: dict[str, object] = {
-        "answer": " ".join(lines),
-        "points": list(lines),
-        "question": message,
-        "source": source,
-        "sources": [source] if source else [],
-        "example": code,
-        "found": hit is not None,
-    }
-    return json.dumps({key: values.get(key.lower()) for key in instructions.keys}, ensure_ascii=False, indent=1)
