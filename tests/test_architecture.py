@@ -59,7 +59,7 @@ FRAMES_LAYERS = [
     "history",
     "dask",
     "session_log",
-    "modes",
+    "analysis.modes",
     "labels",
     "plot",
     "load",

@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # each name once more, for type checkers and editors
     )
     from .frames.analysis.failures import failures as failures
     from .frames.analysis.findings import credential_findings as credential_findings
+    from .frames.analysis.modes import failure_modes as failure_modes, reading_list as reading_list
     from .frames.analysis.paths import loops as loops, paths as paths
     from .frames.analysis.prompt_latency import prompt_latency as prompt_latency
     from .frames.analysis.steps import steps as steps
@@ -80,7 +81,6 @@ if TYPE_CHECKING:  # each name once more, for type checkers and editors
         with_labels as with_labels,
     )
     from .frames.load.events import load_events as load_events
-    from .frames.modes import failure_modes as failure_modes, reading_list as reading_list
     from .frames.parse.frame import to_frame as to_frame
     from .frames.parse.problems import load_problems as load_problems
     from .frames.store.store import Store as Store
@@ -132,7 +132,7 @@ _NAMES = {
     "frames.history.load": ("load_history",),
     "frames.labels": ("agreement", "read_labels", "save_labels", "with_labels"),
     "frames.load.events": ("load_events",),
-    "frames.modes": ("failure_modes", "reading_list"),
+    "frames.analysis.modes": ("failure_modes", "reading_list"),
     "frames.parse.frame": ("to_frame",),
     "frames.parse.problems": ("load_problems",),
     "frames.plot": ("plot",),

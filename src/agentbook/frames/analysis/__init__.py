@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def analyses() -> dict[str, Callable[..., pd.DataFrame]]:
     """The functions of `agentbook` that make a frame of a history alone, by name."""
     package = import_module("agentbook")
-    names = [name for name, home in package._HOMES.items() if home.startswith("frames.analysis.")]
+    # A reading list is a sample of a history, not a figure of it.
+    homes = {name: home for name, home in package._HOMES.items() if name != "reading_list"}
+    names = [name for name, home in homes.items() if home.startswith("frames.analysis.")]
     functions = {name: getattr(package, name) for name in names if inspect.isfunction(getattr(package, name))}
     return {name: function for name, function in functions.items() if _takes_a_history_alone(function)}
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._text import count_text, title, visible
-from .analysis.arguments import OTHER, warn_caller, warn_if_empty
-from .analysis.shares import Floats, shares
-from .analysis.topics import topics, words_of
-from .analysis.turns import turns_in
-from .labels import TEXT, labels_of, targets_of
-from .parse.schemas import STR
-from .tabular import typed, with_provenance
+from ..._text import count_text, title, visible
+from ..labels import TEXT, labels_of, targets_of
+from ..parse.schemas import STR
+from ..tabular import typed, with_provenance
+from .arguments import OTHER, warn_caller, warn_if_empty
+from .shares import Floats, shares
+from .topics import topics, words_of
+from .turns import turns_in
 
 UNITS = ("turn", "session")
 _WHO, _LIKE = ("agent", "author", "agent_id", "author_id"), ("prompt_chars", "reply_chars", "subtasks")
