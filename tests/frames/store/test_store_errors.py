@@ -202,7 +202,7 @@ def test_a_store_is_read_while_another_process_changes_it(
     assert sorted(store.events()["id"]) == everything(platform)
 
 
-def test_a_folder_without_locks_is_named_and_may_be_used(
+def test_a_folder_without_locks_may_be_used(
     platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on some NFS and Lustre file systems."""
@@ -211,11 +211,7 @@ def test_a_folder_without_locks_is_named_and_may_be_used(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    store = Store(tmp_path)
-    with pytest.warns(UserWarning, match="has no locks") as caught:
-        assert store.sync(platform.client(), ["s0"]).events == 12
-    assert str(tmp_path) in str(caught[0].message)
-    assert caught[0].filename == __file__
+    assert Store(tmp_path).sync(platform.client(), ["s0"]).events == 12
 
 
 # For each line of input, a path and the number of a step, a fork of this process syncs

@@ -331,15 +331,10 @@ def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     with pytest.raises(duckdb.CatalogException) as raised:
         store.query("SELECT * FROM turn JOIN teams USING (workspace)", teams=pd.DataFrame({"workspace": ["w"]}))
-    assert '"turns"?' in str(raised.value)
     assert "events, turns, sessions, agents, workspaces, credentials, labels, teams" in str(raised.value)
     with pytest.raises(duckdb.CatalogException) as raised:
         store.query('SELECT * FROM "our things"')
     assert "did you mean" not in str(raised.value).lower()
-    with pytest.raises(TypeError, match="needs a query as text, such as 'DESCRIBE events'"):
-        store.query(None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="cannot read the frame 'none', which has no columns"):
-        store.query("SELECT * FROM none", none=pd.DataFrame())
 
 
 @pytest.mark.parametrize(("sql", "values"), [("SELECT $x", {"x": 5, "y": 1}), ("SELECT $x + $y", {"x": 5})])

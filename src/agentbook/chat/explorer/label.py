@@ -12,8 +12,8 @@ import pandas as pd
 from ..._text import replace_surrogates, safe_repr, shows_call
 from ...events import loop
 from ...frames.analysis.arguments import zone_in
-from ...frames.labels import BOOL, CHOICE, NO, TEXT, YES, file_name, labels_in, me, share, targets_of, writable, write
 from ...frames.analysis.modes import FailureModes
+from ...frames.labels import BOOL, CHOICE, NO, TEXT, YES, file_name, labels_in, me, share, targets_of, writable, write
 from ...frames.tabular import events_of, frame_of, part_of
 from ..assets import read_module, read_style
 from ..html.sanitize import escape, visible

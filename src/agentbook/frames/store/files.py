@@ -12,7 +12,6 @@ import os
 import re
 import socket
 import uuid
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 from msgspec.structs import replace
 
-from ..._files import NO_LOCKS, FileLock, atomic_write
+from ..._files import FileLock, atomic_write
 from ...api.errors import AgentbookError
 from ..parse.schemas import arrow_schema, schema_of
 
@@ -113,11 +112,6 @@ class Manifest(msgspec.Struct):
         """The tables of all histories."""
         return [table for history in self.histories.values() for table in history.tables.values()]
 
-    @property
-    def rows(self) -> int:
-        """Events in the store."""
-        return sum(file.rows for file in self.files)
-
     def provenance(self, operation: str, **details: Any) -> dict[str, Any]:
         """Where its events come from, for the ``attrs`` of a frame."""
         return {
@@ -178,27 +172,31 @@ class Folder:
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is no such file."""
+        path = self.path(name)
         try:
-            return Path(self.path(name)).read_bytes()
+            return self._read(path)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise StoreError(f"The store's {self.path(name)} cannot be read: {error.strerror or error}.") from error
+        except Exception as error:  # each protocol raises errors of its own
+            raise StoreError(f"The store's {path} cannot be read: {_reason(error)}.") from error
 
     def write(self, name: str, data: Any) -> None:
         """Write a file as a whole; it is safe on disk when this returns."""
-        path = Path(self.path(name))
+        path = self.path(name)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with atomic_write(path, private=True) as file:
-                file.write(data)
-        except OSError as error:
-            raise self._unwritten(name, error.strerror or str(error)) from error
+            self._write(path, data)
+        except Exception as error:
+            raise StoreError(
+                f"The store's {path} cannot be written: {_reason(error)}. What was in the store before is unharmed."
+            ) from error
 
-    def _unwritten(self, name: str, reason: str) -> StoreError:
-        return StoreError(
-            f"The store's {self.path(name)} cannot be written: {reason}. What was in the store before is unharmed."
-        )
+    def _read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def _write(self, path: str, data: Any) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with atomic_write(Path(path), private=True) as file:
+            file.write(data)
 
     def names(self) -> list[str]:
         """The names of all files."""
@@ -217,35 +215,23 @@ class Folder:
     def lock(self) -> Iterator[None]:
         """Hold the store's lock; `StoreBusy` if another process keeps it.
 
-        Where the file system has no locks, a warning says so: then `save` notices a
-        second writer.
+        Where the file system has no locks, `save` notices a second writer.
         """
         path = self.root / "lock"
-        try:
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = FileLock(path, holder=f"process {os.getpid()} on {socket.gethostname()}")
-        except OSError as error:
-            raise StoreError(f"The store's {path} cannot be opened: {error.strerror or error}.") from error
-        try:
+        with contextlib.ExitStack() as stack:
             try:
-                free = lock.acquire(timeout_s=WAIT_S)
+                self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+                lock = FileLock(path, holder=f"process {os.getpid()} on {socket.gethostname()}", optional=True)
+                stack.callback(lock.release)
+                is_free = lock.acquire(timeout_s=WAIT_S)
             except OSError as error:
-                if error.errno not in NO_LOCKS:
-                    raise StoreError(f"The store's {path} cannot be locked: {error.strerror or error}.") from error
-                free = True
-                warnings.warn(
-                    f"The file system of {self.root} has no locks: sync this store from one process at a time, or keep "
-                    "it on a local disk.",
-                    stacklevel=4,
-                )
-            if not free:
+                raise StoreError(f"The store's {path} cannot be locked: {_reason(error)}.") from error
+            if not is_free:
                 raise StoreBusy(
                     f"Another process ({lock.holder()}) is changing the store {self.root}; waited {WAIT_S:g} s. "
                     "Try again when it is done."
                 )
             yield
-        finally:
-            lock.release()
 
 
 class RemoteFolder(Folder):
@@ -265,25 +251,21 @@ class RemoteFolder(Folder):
     def path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    def read(self, name: str) -> bytes | None:
+    def _read(self, path: str) -> bytes:
         self._fs.invalidate_cache()
-        try:
-            content: bytes = self._fs.cat_file(self.path(name))
-            return content
-        except FileNotFoundError:
-            return None
-        except Exception as error:  # each protocol raises errors of its own
-            raise StoreError(f"The store's {self.path(name)} cannot be read: {error}") from error
+        content: bytes = self._fs.cat_file(path)
+        return content
 
-    def write(self, name: str, data: Any) -> None:
-        try:
-            self._fs.pipe_file(self.path(name), bytes(data))
-        except Exception as error:
-            raise self._unwritten(name, str(error)) from error
+    def _write(self, path: str, data: Any) -> None:
+        self._fs.pipe_file(path, bytes(data))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         yield  # no protocol has locks; `save` notices a second writer
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def open_folder(path: str) -> Folder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from datetime import tzinfo
@@ -21,6 +20,7 @@ from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
 from ...api.errors import EmptyWarning
 from ...api.span import Span, normalize, parse_span, zone
+from ..analysis.arguments import warn_caller
 from ..analysis.turns import turns, with_sessions
 from ..dask import from_map, without_categories
 from ..export import to_arrow
@@ -32,7 +32,7 @@ from ..load.events import partial_load
 from ..load.loader import Progress
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_frame, to_pandas
-from ..parse.schemas import INSTANT
+from ..parse.schemas import INSTANT, TEXT
 from . import files
 from .files import Manifest, StoredHistory, StoreError
 from .query import Limits, run_sql
@@ -94,7 +94,8 @@ class Store:
     def __repr__(self) -> str:
         manifest = self._manifest()
         synced = f"synced {manifest.synced_at}" if manifest.synced_at else "not synced yet"
-        return f"<Store {self.path}: {manifest.rows:,} events of {len(manifest.sessions):,} sessions, {synced}>"
+        rows = sum(file.rows for file in manifest.files)
+        return f"<Store {self.path}: {rows:,} events of {len(manifest.sessions):,} sessions, {synced}>"
 
     @property
     def sessions(self) -> list[str]:
@@ -182,8 +183,7 @@ class Store:
                 report = self._sync(
                     client, manifest, progress, full, sessions=sessions, workspace=workspace, account=account
                 )
-        failed = report.failed
-        if failed and errors == "raise":
+        if (failed := report.failed) and errors == "raise":
             raise partial_load(
                 "Store.sync", failed, report.sessions, None,
                 lambda: self.sync(client, list(failed), progress=progress, full=full),
@@ -319,7 +319,7 @@ class Store:
         """
         span = parse_span(since, until)
         ids = None if sessions is None else session_ids(None, sessions)
-        wanted = None if ids is None else pc.field("session_id").isin(ids)
+        wanted = None if ids is None else pc.field("session_id").isin(pa.array(ids, TEXT))
         selected = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
         return self._read(lambda manifest: self._named_events(manifest, span, wanted, selected))
 
@@ -465,18 +465,15 @@ class Store:
         if self._views[0] != state:
             self._views = state, {}
 
-        def view(name: str) -> pd.DataFrame:
-            frame = whole(name)
-            return frame.drop(columns=[column for column in frame if column in without])
+        frames = self._views[1]
 
-        def whole(name: str) -> pd.DataFrame:
-            if name == "labels":  # a file for each rater, which a sync does not know
-                return labels_in(Path(self.path, "labels"))
-            frames = self._views[1]
-            if not frames:  # computing turns takes longer than most queries of them
+        def view(name: str) -> pd.DataFrame:
+            if name != "labels" and not frames:  # computing turns takes longer than most queries of them
                 history = self._history(manifest, Span(), None)
                 frames.update({each: getattr(history, each) for each in _VIEWS})
-            return frames[name]
+            # Raters have files of their own, which a sync does not know.
+            frame = labels_in(Path(self.path, "labels")) if name == "labels" else frames[name]
+            return frame.drop(columns=[column for column in frame if column in without])
 
         schema = pa.schema([column for column in files.SCHEMA if column.name not in without])
         dataset = files.dataset(self._folder, manifest.files) if manifest.files else None
@@ -484,10 +481,9 @@ class Store:
         views = {name: functools.partial(view, name) for name in (*_VIEWS, "labels")}
         result = to_pandas(run_sql(events, sql, values, views, limits or Limits()))
         if not manifest.files and manifest.synced_at is None:
-            warnings.warn(
+            warn_caller(
                 f"Store.query: nothing was synced into {self.path}: check the path, or fill it with sync(client).",
                 EmptyWarning,
-                stacklevel=5,
             )
         return result
 
@@ -507,19 +503,9 @@ class Store:
         """
         ids = sorted(self._manifest().sessions)
         count = min(_PARTITIONS, len(ids)) or 1
-        bounds = [ids[len(ids) * n // count] for n in range(1, count)]
-        ranges = list(zip([None, *bounds], [*bounds, None], strict=True))
-        return from_map(
-            _load_sessions, ranges, path=self.path, label="agentbook-store",
-            meta=without_categories(self._events_between("", "")),
-        )  # fmt: skip
-
-    def _events_between(self, first: str | None, end: str | None) -> pd.DataFrame:
-        """The events of the sessions from `first` on and before `end`."""
-        session = pc.field("session_id")
-        condition = pc.scalar(True) if first is None else session >= first
-        condition = condition if end is None else condition & (session < end)
-        return self._read(lambda manifest: self._named_events(manifest, Span(), condition))
+        chunks = [ids[len(ids) * n // count : len(ids) * (n + 1) // count] for n in range(count)]
+        meta = without_categories(self.events([]))
+        return from_map(_load_sessions, chunks, path=self.path, label="agentbook-store", meta=meta)
 
     def compact(self) -> tuple[int, int]:
         """Join small files of events; returns their number before and after.
@@ -545,8 +531,8 @@ class Store:
             self._folder.remove(replaced)
 
 
-def _load_sessions(ends: tuple[str | None, str | None], *, path: str) -> pd.DataFrame:
-    return without_categories(Store(path)._events_between(*ends))
+def _load_sessions(ids: list[str], *, path: str) -> pd.DataFrame:
+    return without_categories(Store(path).events(ids))
 
 
 # -- the lists of a history --------------------------------------------------------

@@ -5,7 +5,6 @@ Specification: "Resources and their fields", Session; "Events", rules 1 and 2.
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -94,8 +93,8 @@ class Sources:
         it. Filled by `read`, like the other attributes.
     listed : set of str
         Sessions of workspaces that are kept up to date.
-    listed_us : int
-        When the lists were requested.
+    listed_us, latest_us : int
+        When the lists were requested, and the latest change that they show.
     catalogs : dict
         Those that were read, by account.
     complete : bool
@@ -113,7 +112,7 @@ class Sources:
         self.workspaces = list(workspaces)
         self.updated_us: dict[str, int | None] = {}
         self.listed: set[str] = set()
-        self.listed_us = 0
+        self.listed_us = self.latest_us = 0
         self.catalogs: dict[str, Catalog] = {}
         self.complete = True
         self._calls = {name: endpoint.list_(name) for name in self.workspaces} if listing is None else {"": listing}
@@ -141,14 +140,9 @@ class Sources:
             if isinstance(list_call, ListCall) and list_call.resource == "sessions":
                 return cls({}, listing=list_call)
             return cls({}, sessions=session_ids(client, sessions))
-        # A first sync that was killed may have left only cursors.
-        if (
-            manifest.synced_at is None
-            and not manifest.histories
-            and all(cursor.listed for cursor in manifest.sessions.values())
-        ):
-            return cls({"": catalog("")})
         others = [session for session, cursor in manifest.sessions.items() if not cursor.listed]
+        if not (manifest.histories or manifest.workspaces or others):
+            return cls({"": catalog("")})
         return cls({key: catalog(key) for key in manifest.histories}, manifest.workspaces, sessions=others)
 
     @property
@@ -171,6 +165,7 @@ class Sources:
         self._add(self._lists.frame(), is_listed=bool(self.workspaces))
         for session in self._sessions:
             self.updated_us.setdefault(session, None)
+        self.latest_us = max((moment for moment in self.updated_us.values() if moment is not None), default=0)
 
     def _add(self, frame: pd.DataFrame, *, is_listed: bool) -> None:
         rows = frame[frame["id"].isin(sessions_within(frame, self._span))]
@@ -357,15 +352,10 @@ class Sync:
             return
         is_question = author is not None and author != "agent"
         # Another session changed later: the list is not older than this event.
-        if updated_us + OVERLAP_MS * 1000 < last_us <= self._latest_us:
+        if updated_us + OVERLAP_MS * 1000 < last_us <= self.sources.latest_us:
             self.manifest.shows_replies = False
         elif self.manifest.shows_replies is None and not is_question and updated_us >= last_us - _SAME_US:
             self.manifest.shows_replies = True
-
-    @functools.cached_property
-    def _latest_us(self) -> int:
-        """The latest change that the lists show."""
-        return max((moment for moment in self.sources.updated_us.values() if moment is not None), default=0)
 
 
 def _split_at_overlap(ids: list[str], after: str | None) -> tuple[str | None, list[str]]:
@@ -385,17 +375,12 @@ def _split_at_overlap(ids: list[str], after: str | None) -> tuple[str | None, li
 
 def _new_rows(table: Any, session: str, stored: list[str]) -> tuple[Any, list[str]]:
     """The rows of this session that are not stored yet, each id once; and their ids."""
-    keep = pc.and_(pc.fill_null(pc.equal(table["session_id"], session), False), pc.is_valid(table["id"]))
-    if stored:
-        keep = pc.and_(keep, pc.invert(pc.is_in(table["id"], pa.array(stored, table["id"].type))))
-    if not pc.all(keep).as_py():
-        table = table.filter(keep)
-    ids: list[str] = table["id"].to_pylist()
-    first_rows = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
-    if len(first_rows) < len(ids):
-        rows = sorted(first_rows.values())
-        table, ids = table.take(pa.array(rows)), [ids[row] for row in rows]
-    return table, ids
+    known, rows = {None, *stored}, dict[str, int]()
+    is_own = pc.equal(table["session_id"], session).to_pylist()
+    for row, (event_id, own) in enumerate(zip(table["id"].to_pylist(), is_own, strict=True)):
+        if own and event_id not in known:
+            rows.setdefault(event_id, row)
+    return table if len(rows) == table.num_rows else table.take(pa.array([*rows.values()], pa.int64())), [*rows]
 
 
 def _rows_without_id(table: Any) -> list[Problem]:
