@@ -130,7 +130,7 @@ TAKES = {
     **{name: ("events", call) for name, call in public_functions().items() if required_parameters(call) == 1},
     **TAKES,
 }
-del TAKES["credential_findings"]
+del TAKES["credential_findings"], TAKES["failure_modes"]  # of a report, and of labels
 
 
 def table_of(result: Any) -> pd.DataFrame:
@@ -231,29 +231,6 @@ def test_a_single_column_is_no_table() -> None:
     for column in (pa.chunked_array([["a"]]), pa.array(["a"])):
         with pytest.raises(TypeError, match=r"not a \w+Array: ab\.load_events\(client, sessions\) makes one"):
             ab.turns(column)
-
-
-def test_a_column_of_a_type_that_arrow_does_not_know_is_named() -> None:
-    """As Polars' Int128, of a sum that DuckDB made."""
-
-    class Columns:
-        def __init__(self, **columns: Any) -> None:
-            self.columns = list(columns)
-            self._columns = columns
-
-        def __getitem__(self, names: list[str]) -> Columns:
-            return Columns(**{name: self._columns[name] for name in names})
-
-        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-            return pa.table(self._columns).__arrow_c_stream__()
-
-        def to_pandas(self) -> pd.DataFrame:
-            return pa.table(self._columns).to_pandas()
-
-    readable = {"id": ["e1"], "session_id": ["s"]}
-    assert list(frame_of(Columns(**readable), caller="ab.turns")) == list(readable)
-    with pytest.raises(TypeError, match=r"ab\.turns cannot read the column 'n'.*leave it out"):
-        frame_of(Columns(**readable, n=[object()]), caller="ab.turns")
 
 
 def test_an_older_pandas_is_named_as_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

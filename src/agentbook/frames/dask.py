@@ -28,7 +28,7 @@ from .load.session_ids import require_client, session_ids
 from .parse.frame import to_frame
 from .parse.schemas import STR
 
-__all__ = ["apply", "from_store", "load_events", "meta_of", "meta_of_events"]
+__all__ = ["apply", "load_events", "meta_of", "meta_of_events"]
 
 CREDENTIALS = "env:AGENTBOOK_API_KEY"
 SESSIONS_PER_PARTITION = 50
@@ -119,42 +119,6 @@ def load_events(
         _load, chunks, base_url=client.base_url, identity=identity, credentials=credentials,
         limits=(client.timeout_s, client.deadline_s), span=span, label="agentbook-events",
     )  # fmt: skip
-
-
-def from_store(store: Any) -> Any:
-    """The events of a local store as a Dask DataFrame, as from `Store.to_dask`.
-
-    Parameters
-    ----------
-    store : Store
-        The store to read. Worker processes need access to its folder.
-
-    Returns
-    -------
-    dask.dataframe.DataFrame
-        The columns of `Store.events`, with categories as text, in up to eight
-        partitions. A session is never split over two partitions.
-
-    Raises
-    ------
-    ImportError
-        If Dask is not installed: ``pip install 'dask[dataframe,distributed]'``.
-
-    Notes
-    -----
-    Events are read when the result is computed.
-    Specification: "Resources and their fields", Session event.
-
-    Examples
-    --------
-    >>> import agentbook as ab
-    >>> events = ab.dask.from_store(store)
-    >>> events.npartitions
-    3
-    >>> events.compute()["session_id"].nunique()
-    3
-    """
-    return store.to_dask()
 
 
 def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) -> Any:

@@ -142,12 +142,7 @@ def _converted(data: Any, caller: str, resource: str) -> pd.DataFrame:
     table = _arrow_table(data)
     if table is not None:
         return _of_arrow(table)
-    try:
-        frame = convert() if callable(convert) else None
-    except Exception as error:
-        if (column := _unknown_column(data)) is None:
-            raise
-        raise TypeError(f"{caller} cannot read the column {column!r}: {error}. Cast it, or leave it out.") from error
+    frame = convert() if callable(convert) else None
     if isinstance(frame, pd.DataFrame):
         return frame
     call = maker_of(resource)
@@ -168,17 +163,6 @@ def _arrow_table(data: Any) -> Any:
     except (pa.ArrowException, TypeError):  # a single column
         return None
     return reader.read_all()
-
-
-def _unknown_column(data: Any) -> str | None:
-    """The first column of a type that pyarrow does not know, such as Polars' Int128."""
-    if hasattr(data, "__arrow_c_stream__"):
-        for name in getattr(data, "columns", ()):
-            try:
-                pa.RecordBatchReader.from_stream(data[[name]])
-            except Exception:
-                return str(name)
-    return None
 
 
 def _of_arrow(table: Any) -> pd.DataFrame:
