@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from .statistic import aggregate, quantile_of, statistic_of
-from .turns import Integers
+from .turns import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
 MIN_SESSIONS = 2  # in each span
 ALPHA = 0.05
 

@@ -28,9 +28,9 @@ from .arguments import (
     with_instants,
     zone_in,
 )
-from .clusters import ALPHA, Floats, Sample, holm, p_value, score_of_counts, score_of_stat
+from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
 from .statistic import check_stat, statistic_of
-from .turns import assign_turns, is_sessions, is_steps, is_turns, people_of, read_events, steps_as_turns, turns
+from .turns import Floats, assign_turns, is_sessions, is_steps, is_turns, people_of, read_events, steps_as_turns, turns
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
 COUNTS = ("events", "sessions", "turns", "answered", "failed")

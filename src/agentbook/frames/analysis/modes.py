@@ -18,9 +18,9 @@ from ..labels import TEXT, labels_of, targets_of
 from ..parse.schemas import STR
 from ..tabular import typed, with_provenance
 from .arguments import OTHER, warn_caller, warn_if_empty
-from .shares import Floats, shares
+from .shares import shares
 from .topics import topics, words_of
-from .turns import turns_in
+from .turns import Floats, turns_in
 
 UNITS = ("turn", "session")
 _WHO, _LIKE = ("agent", "author", "agent_id", "author_id"), ("prompt_chars", "reply_chars", "subtasks")

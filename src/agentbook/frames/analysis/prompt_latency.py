@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ..tabular import with_provenance
 from .arguments import keep_top
 from .statistic import aggregate, check_stat
-from .turns import turns_in
-
-Floats = npt.NDArray[np.float64]
+from .turns import Floats, Integers, turns_in
 
 STATS = ("mean", "p50", "p90", "p95")
 _NUMBERS = ("prompt_chars", "latency_s")
@@ -101,7 +98,7 @@ def prompt_latency(
     return with_provenance(result.reset_index().drop(columns="(bin)"), table, "prompt_latency")
 
 
-def _bin(values: Floats, bins: int | Sequence[float]) -> npt.NDArray[np.int64]:
+def _bin(values: Floats, bins: int | Sequence[float]) -> Integers:
     """The number of each value's bin; -1 outside the bins."""
     if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool):
         if bins < 1:

@@ -11,12 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from .turns import Integers
+from .turns import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
 _Z = 1.959963984540054  # of a 95 % interval
 _FEW = 10
 

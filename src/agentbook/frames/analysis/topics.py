@@ -12,23 +12,18 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-import os
 import re
 import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from ..._files import atomic_write, file_path
 from ..._masking import mask_text
 from ..._text import count_text, title, visible
 from ...api.errors import EmptyWarning
@@ -38,10 +33,7 @@ from ..parse.schemas import STR
 from ..tabular import frame_of, to_strings, with_provenance
 from .arguments import OTHER, require, warn_caller, warn_if_empty
 from .embeddings import Embed, endpoint
-from .turns import is_steps, is_turns, turns
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from .turns import Floats, Integers, is_steps, is_turns, turns
 
 MAX_TEXT = 20_000  # characters of a session that are read
 MAX_TERMS = 4_000  # the most frequent ones; the others only make vectors shorter
@@ -216,21 +208,10 @@ class _Model:
         return np.concatenate(numbers), np.concatenate(similar)
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """What `Topics.save` writes."""
-
-    terms: dict[str, float]
-    unknown: float
-    centres: list[dict[str, float]]
-    reach: list[float]
-    names: list[str]
-    columns: dict[str, list[Any]]
-
-
 class Topics:
     """Groups of sessions about the same, and the topic of any turn.
 
-    Made by `topics` or `Topics.load`.
+    Made by `topics`. ``pd.to_pickle(topics, "topics.pkl")`` keeps them.
 
     Attributes
     ----------
@@ -247,7 +228,8 @@ class Topics:
     >>> found = ab.topics(history)
     >>> set(found.of(history.turns)) == set(found.frame["topic"])
     True
-    >>> same = ab.Topics.load(found.save(folder / "topics.json"))
+    >>> pd.to_pickle(found, folder / "topics.pkl")
+    >>> same = pd.read_pickle(folder / "topics.pkl")
     >>> same.of(history.turns).equals(found.of(history.turns))
     True
     """
@@ -281,65 +263,6 @@ class Topics:
         names = dict(zip(sessions, np.array([*self._names, OTHER], object)[numbers], strict=True))
         topic = frame["session_id"].astype(STR).map(names).astype(STR).fillna(OTHER)
         return topic.rename("topic")
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write them to a file, so that next month's turns get the same topics.
-
-        Parameters
-        ----------
-        path : str or path
-            A JSON file. It holds words and a question of each topic.
-
-        Returns
-        -------
-        Path
-            The path of the file.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        model, terms = self._model, np.array(list(self._model.idf), object)
-        centres = [
-            {str(terms[column]): float(centre[column]) for column in np.flatnonzero(centre)} for centre in model.centres
-        ]
-        columns = {name: self.frame[name].astype(object).to_list() for name in _DTYPES}
-        columns["example"] = [text if isinstance(text, str) else None for text in columns["example"]]
-        file = _File(dict(model.idf), model.unknown, centres, list(model.reach), self._names, columns)
-        target = file_path(path, "topics.save")
-        with atomic_write(target) as opened:
-            opened.write(msgspec.json.encode(file, enc_hook=list))
-        return target
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Topics:
-        """The topics that `save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        ValueError
-            If it is not a file of topics.
-        """
-        try:
-            file = msgspec.json.decode(Path(path).read_bytes(), type=_File)
-            columns = {term: column for column, term in enumerate(file.terms)}
-            centres = np.zeros((len(file.names), len(columns)), np.float64)
-            for row, centre in enumerate(file.centres):
-                for term, weight in centre.items():
-                    centres[row, columns[term]] = weight
-            if len(file.reach) != len(file.names):
-                raise ValueError("reach")
-            frame = _frame_of(file.columns)
-        except (msgspec.MsgspecError, UnicodeError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
-            raise ValueError(f"{os.fspath(path)} is not a file of topics, which topics.save writes: {error}") from None
-        return cls(_Model(file.terms, file.unknown, centres, file.reach), file.names, frame)
 
     def __repr__(self) -> str:
         return f"<Topics: {self._sentence}>" if hasattr(self, "frame") else "<Topics>"
@@ -518,13 +441,9 @@ def topics(
         known = terms[topic] if topic >= 0 else []
         stable = stability[order[topic]] if topic >= 0 and len(stability) > 1 else np.nan
         rows.append((name, len(members), *about, known, [sessions[at] for at in shown], example, stable))
-    frame = _frame_of(rows)
-    return Topics(model, labels, with_provenance(frame, asked, "topics", seed=seed))
-
-
-def _frame_of(rows: Any) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)
-    return frame.assign(**{name: list_column(frame[name]) for name in ("terms", "typical")})
+    frame = frame.assign(**{name: list_column(frame[name]) for name in ("terms", "typical")})
+    return Topics(model, labels, with_provenance(frame, asked, "topics", seed=seed))
 
 
 def with_topics(data: Any, topics: Topics) -> pd.DataFrame:

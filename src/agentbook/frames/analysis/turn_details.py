@@ -327,10 +327,11 @@ def _fields_of(event: Event) -> Iterator[Fields]:
 
 def _open(content: Mapping[str, Any], levels: int = 3) -> Iterator[Fields]:
     """The fields of a content, and of the calls in it to a limited depth."""
-    fields = {field: value for field, names in FIELDS.items() if (value := _first(content, field, names)) is not None}
-    if {"name", "arguments"} <= fields.keys() or any(_is_known(content.get(key)) for key in OF_TOOLS):
+    named, of_tools, containers = _places(tuple(content))
+    fields = {field: value for field, names in named if (value := _first(content, field, names)) is not None}
+    if {"name", "arguments"} <= fields.keys() or any(_is_known(content[key]) for key in of_tools):
         fields["of_tool"] = True
-    among = (opened(content[key]) for key in CONTAINERS if key in content) if levels > 1 else ()
+    among = (opened(content[key]) for key in containers) if levels > 1 else ()
     inner = next((each for each in among if isinstance(each, Mapping | list)), None)
     # Each of several calls in a list has its own fields.
     shared = {name: True for name in fields if name == "of_tool"} if isinstance(inner, list) else fields
@@ -341,8 +342,19 @@ def _open(content: Mapping[str, Any], levels: int = 3) -> Iterator[Fields]:
     )
 
 
+@lru_cache(1024)  # the events of a platform have few shapes
+def _places(keys: tuple[str, ...]) -> tuple[list[tuple[str, list[str]]], list[str], list[str]]:
+    """Which of these names are of which field, show a tool, and hold fields."""
+    named = [(field, [name for name in names if name in keys]) for field, names in FIELDS.items()]
+    of_tools, containers = ([name for name in each if name in keys] for each in (OF_TOOLS, CONTAINERS))
+    return [(field, names) for field, names in named if names], of_tools, containers
+
+
 def _first(content: Mapping[str, Any], field: str, names: Iterable[str]) -> Any:
-    for value in (content[name] for name in names if name in content and _is_known(content[name])):
+    for name in names:
+        value = content[name]
+        if not _is_known(value):
+            continue
         if field not in _CONTENTS:
             value = opened(value)
         if field != "name" or isinstance(value, str):

@@ -42,6 +42,7 @@ from .turn_details import BY_MODEL, COUNTS, sum_usage
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 # Every message of `agentbook.api.run_limits` contains one of these, so only few events
 # need a closer look. In JSON, a letter of it may be escaped.
