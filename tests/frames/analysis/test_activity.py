@@ -238,14 +238,6 @@ def test_periods_of_hours_around_a_change_of_the_offset(
         assert mean == pytest.approx(inside / (later - period).total_seconds())
 
 
-def test_activity_by_who_wrote_first() -> None:
-    sessions = sessions_of([(0, 0, 1), (0, 3, 1), (1, 1, 1), (1, 3, 1), (1, 0, 1), (2, 3, 1)])
-    table = activity(frame_of(sessions), "1D", by="first_author_type")
-    actual = dict(zip(table["first_author_type"].astype(object), table["events"], strict=True))
-    assert {key: value for key, value in actual.items() if not pd.isna(key)} == {"user": 2, "api_key": 3}
-    assert sum(actual.values()) == 6
-
-
 @given(script=SCRIPTS, tz=st.sampled_from(ZONES))
 def test_hour_of_week(script: list[Any], tz: str) -> None:
     sessions = sessions_of(script)

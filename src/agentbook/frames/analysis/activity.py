@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..parse.schemas import STR
@@ -16,14 +15,13 @@ from .arguments import (
     keep_top,
     period_range,
     period_starts,
-    require,
     rows_in,
     span_in,
     warn_if_empty,
     zone_in,
 )
 from .statistic import aggregate, check_stat
-from .turns import EventColumns, ordered_events, read_events, rows_at, tell_apart, turns, turns_in
+from .turns import EventColumns, ordered_events, read_events, tell_apart, turns, turns_in
 from .usage import with_cost
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -211,8 +209,7 @@ def activity(
         Default: that of the history, else UTC.
     by : str or list of str, optional
         Columns of the events to group by as well. ``"author"`` means the name of who
-        wrote the event; ``"first_author_type"`` and ``"first_author_id"`` mean who
-        wrote the first message of its session.
+        wrote the event.
     top : int, optional
         Number of groups to keep apart: those with the most events. The others are
         counted together as ``"other"``. Default: all.
@@ -309,25 +306,13 @@ def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
         }
     )
     for name in groups:
-        if name in ("first_author_type", "first_author_id") and name not in events:
-            rows[name] = _first_authors(columns, name.removeprefix("first_"))
-        elif name == "author" and name not in events and "author_name" in events:
+        if name == "author" and name not in events and "author_name" in events:
             names, ids = (events[each].astype(STR).reset_index(drop=True) for each in ("author_name", "author_id"))
             rows[name] = tell_apart(names, ids)
         else:
             groups_of(name, caller="activity", frame=events)
             rows[name] = events[name].reset_index(drop=True)
     return rows
-
-
-def _first_authors(columns: EventColumns, author_column: str) -> pd.Series:
-    """Who wrote the first message of each event's session."""
-    require(columns.events, author_column, caller="activity")
-    opening = np.flatnonzero(columns.opens)
-    session, first = np.unique(columns.session[opening], return_index=True)
-    first_message = np.full(len(columns.sessions), -1, np.int64)
-    first_message[session] = opening[first]
-    return rows_at(columns.events[author_column], first_message[columns.session])
 
 
 def _fill_periods(table: pd.DataFrame, groups: list[str], freq: str, tz: str) -> pd.DataFrame:

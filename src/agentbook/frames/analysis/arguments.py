@@ -13,17 +13,16 @@ multiples of their length since the start of 1970.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import operator
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,11 +34,8 @@ from ...api.span import Span, parse_instant, parse_span, zone
 from ..parse.schemas import STR
 from ..tabular import maker_of, without_arrow_dtypes
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 OTHER = "other"
-_PACKAGE = str(Path(__file__).parents[2])
+_OURS = (str(Path(__file__).parents[2]), contextlib.__file__)  # of decorators, such as `warns_once`
 # A missing column tells which frame is needed.
 _RESOURCES = {
     "content": "events",
@@ -240,28 +236,22 @@ def with_advice(frame: pd.DataFrame, hint: str) -> pd.DataFrame:
     return frame
 
 
-def warns_once(chart: Callable[P, T]) -> Callable[P, T]:
-    """Make a chart that builds several tables warn only once that there are no rows."""
+@contextlib.contextmanager
+def warns_once(already: bool = False) -> Iterator[None]:
+    """For a chart that builds several tables: one warning that there are no rows.
 
-    @functools.wraps(chart)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        token = _has_warned.set(bool(_has_warned.get()))
-        try:
-            return chart(*args, **kwargs)
-        finally:
-            _has_warned.reset(token)
-
-    return call
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """No warnings that there are no rows, in this thread."""
-    token = _has_warned.set(True)
+    If `already` is True, there is none, in this thread.
+    """
+    token = _has_warned.set(already or bool(_has_warned.get()))
     try:
         yield
     finally:
         _has_warned.reset(token)
+
+
+def silent() -> contextlib.AbstractContextManager[None]:
+    """No warnings that there are no rows, in this thread."""
+    return warns_once(already=True)
 
 
 def _warn(text: str) -> None:
@@ -273,8 +263,14 @@ def _warn(text: str) -> None:
 
 def require_top(top: Any, *, caller: str) -> None:
     """Raise a ValueError unless `top` is a positive whole number."""
-    if isinstance(top, bool) or not hasattr(top, "__index__") or operator.index(top) < 1:
-        raise ValueError(f"{caller} keeps the top= largest groups: a whole number of 1 or more, not {top!r}.")
+    whole(top, 1, f"{caller} keeps the top= largest groups: a whole number of 1 or more")
+
+
+def whole(value: Any, least: int, rule: str) -> int:
+    """The value as a whole number; a ValueError with the rule if it is none."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
+        raise ValueError(f"{rule}, not {value!r}.")
+    return operator.index(value)
 
 
 def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, caller: str) -> pd.DataFrame:
@@ -327,7 +323,7 @@ def warn_caller(text: str, category: type[Warning]) -> None:
 def _level_of_caller() -> int:
     """The stack level of the first frame outside this package."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back
     return level
 

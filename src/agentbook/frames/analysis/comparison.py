@@ -41,7 +41,7 @@ _COLUMNS = {
 }
 
 
-@warns_once
+@warns_once()
 def compare_periods(
     data: Any,
     *,
@@ -199,7 +199,7 @@ def compare_periods(
     return asked.table(result, periods=details, tests=tests, tz=tz, **asked.left_out)
 
 
-@warns_once
+@warns_once()
 def compare_groups(
     data: Any,
     *,
@@ -291,8 +291,6 @@ def _pair(groups: Any, known: list[Any], by: str) -> dict[Any, Callable[[pd.Data
         if len(known) != 2:
             raise ValueError(f"compare_groups needs groups=(a, b), because {there}.")
         groups = tuple(known)
-    if isinstance(groups, tuple | list) and len(groups) == 1:
-        [groups] = groups
     rest = not isinstance(groups, tuple | list)
     first, *others = (groups, OTHER) if rest else groups
     if len(others) != 1:

@@ -17,12 +17,11 @@ from ..._text import count_text, title, visible
 from ..labels import TEXT, labels_of, targets_of
 from ..parse.schemas import STR
 from ..tabular import typed, with_provenance
-from .arguments import OTHER, warn_caller, warn_if_empty
+from .arguments import OTHER, warn_caller, warn_if_empty, whole
 from .shares import shares
-from .topics import topics, words_of
+from .topics import html_of, topics, words_of
 from .turns import Floats, turns_in
 
-UNITS = ("turn", "session")
 _WHO, _LIKE = ("agent", "author", "agent_id", "author_id"), ("prompt_chars", "reply_chars", "subtasks")
 _TOP = 0.95  # what is slower, or more unlike the rest, than this share is worth reading
 _KEPT = ("workspace", "agent", "author", "session", "initiator", "asked_at", "workspace_id", "agent_id")
@@ -88,10 +87,9 @@ def reading_list(
     ...                     folder=folder / "read", rater="ada")
     >>> labeller.answer(ok=False, note="names no source")
     """
-    if unit not in UNITS:
+    if unit not in ("turn", "session"):
         raise ValueError(f"reading_list reads turns or sessions: unit= must be 'turn' or 'session', not {unit!r}.")
-    if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1:
-        raise ValueError(f"reading_list draws n= turns: a whole number of 1 or more, not {n!r}.")
+    n = whole(n, 1, "reading_list draws n= turns: a whole number of 1 or more")
     table, _, _, span = turns_in(
         data, "session_id", "turn", "status", "latency_s", caller="reading_list", since=since, until=until
     )
@@ -363,8 +361,6 @@ class FailureModes:
         return with_provenance(rates, table, "rates", read=len(read), of=len(every))
 
     def __repr__(self) -> str:
-        if not hasattr(self, "frame"):
-            return "<FailureModes>"
         return (
             f"<FailureModes: {count_text(len(self), 'mode')} in {count_text(self._notes['target'].nunique(), 'note')}>"
         )
@@ -375,8 +371,7 @@ class FailureModes:
             terms=self.frame["terms"].map(", ".join),
             examples=[" · ".join(visible(title(text, 90)) for text in texts) for texts in self.frame["examples"]],
         )  # fmt: skip
-        with pd.option_context("display.max_colwidth", None, "display.html.use_mathjax", False):
-            return str(shown.to_html(index=False, border=0, justify="left"))
+        return html_of(shown)
 
 
 def failure_modes(

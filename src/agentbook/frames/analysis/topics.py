@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 import re
 import unicodedata
 from array import array
@@ -31,7 +30,7 @@ from ...events.ask import ask_first
 from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, to_strings, with_provenance
-from .arguments import OTHER, require, warn_caller, warn_if_empty
+from .arguments import OTHER, require, warn_caller, warn_if_empty, whole
 from .embeddings import Embed, endpoint
 from .turns import Floats, Integers, is_steps, is_turns, turns
 
@@ -287,10 +286,14 @@ class Topics:
                 "a typical session asks": self.frame["example"].fillna("").map(lambda text: visible(title(text, 90))),
             }
         )
-        with pd.option_context("display.max_colwidth", None, "display.html.use_mathjax", False):
-            table = shown.to_html(index=False, border=0, justify="left")
-        table = table.replace("<td>", "<td style='text-align: left'>")  # JupyterLab aligns texts right
-        return f"<p><b>Topics</b>: {self._sentence}</p>{table}"
+        return f"<p><b>Topics</b>: {self._sentence}</p>{html_of(shown)}"
+
+
+def html_of(shown: pd.DataFrame) -> str:
+    """A table of texts."""
+    with pd.option_context("display.max_colwidth", None, "display.html.use_mathjax", False):
+        table = str(shown.to_html(index=False, border=0, justify="left"))
+    return table.replace("<td>", "<td style='text-align: left'>")  # JupyterLab aligns texts right
 
 
 def topics(
@@ -395,8 +398,8 @@ def topics(
     >>> set(table["topic"]) <= set(found.frame["topic"])
     True
     """
-    number = None if k == "auto" else _whole(k, 1, "k is a number of topics, or 'auto'")
-    seed = _whole(seed, 0, "seed is a whole number from 0")
+    number = None if k == "auto" else whole(k, 1, "topics: k is a number of topics, or 'auto'")
+    seed = whole(seed, 0, "topics: seed is a whole number from 0")
     if names is not None and (client is None or workspace is None):
         raise ValueError("topics: names= asks an agent, which needs client= and workspace= too.")
     embed = endpoint() if embeddings is True else embeddings
@@ -489,12 +492,6 @@ def with_topics(data: Any, topics: Topics) -> pd.DataFrame:
     unstable = topics.frame.loc[topics.frame["stability"] < STABLE, "topic"].to_list()
     result.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), "unstable_topics": unstable}}
     return result
-
-
-def _whole(value: Any, least: int, rule: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
-        raise ValueError(f"topics: {rule}, not {value!r}.")
-    return operator.index(value)
 
 
 def _questions(frame: pd.DataFrame, caller: str) -> pd.DataFrame:
@@ -732,6 +729,3 @@ def _typical(members: Integers, similar: Floats, texts: Sequence[str]) -> list[i
         first.setdefault(texts[at], at)
     different = list(first.values())[:TYPICAL]
     return [*different, *(at for at in ordered[: 2 * TYPICAL] if at not in different)][:TYPICAL]
-
-
-__all__ = ["Topics", "topics", "with_topics"]

@@ -32,7 +32,7 @@ from .style import (
 )
 
 
-@warns_once
+@warns_once()
 def failures(data: Any, *, since: Any = None, until: Any = None) -> Chart:
     """Failed turns by kind of failure.
 
@@ -167,7 +167,7 @@ _KINDS = ("user", "organization", "api_key", "agent", "schedule", "webhook", "in
 _SHOWN = ("turns", "answered", "failed", "sessions", "agents")
 
 
-@warns_once
+@warns_once()
 def authors(data: Any, *, since: Any = None, until: Any = None, top: int = 20) -> Chart:
     """Turns by the author of the question: keys, people and others.
 

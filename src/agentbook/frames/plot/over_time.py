@@ -45,7 +45,7 @@ _MAX_VERSIONS, _ROWS = 8, 4  # that are marked, and the rows of their names
 _NAMES = {"p50": "median", "mean": "mean", "min": "minimum", "max": "maximum"}  # of statistics
 
 
-@warns_once
+@warns_once()
 def activity(
     data: Any, *, freq: str | None = None, since: Any = None, until: Any = None, tz: str | tzinfo | None = None
 ) -> Chart:
@@ -141,7 +141,7 @@ def _versions(events: pd.DataFrame) -> pd.DataFrame:
     return begun.assign(row=np.arange(len(begun))[::-1] % _ROWS)[["at", "name", "row"]]
 
 
-@warns_once
+@warns_once()
 def latency(
     data: Any,
     *,
@@ -299,7 +299,7 @@ def _slowest_text(table: pd.DataFrame, by: str, stat: str, quantiles: list[float
 _COUNTS = ("period", "kind", *FAILURE_COLUMNS)
 
 
-@warns_once
+@warns_once()
 def failure_rate(
     data: Any,
     *,
