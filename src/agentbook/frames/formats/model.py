@@ -76,9 +76,9 @@ class Problems:
             where = {"file": self.file, "line": str(line or self.line or "")}
             self.rows.append({"row": None, "field": field, "problem": reason, "raw": text, **where})
 
-    def damaged(self, error: Exception) -> None:
+    def damaged(self, error: Exception, record: Any = None) -> None:
         """List a record that raised one of `DAMAGE`."""
-        self(f"damaged: {type(error).__name__} {error}")
+        self(f"damaged: {type(error).__name__} {error}", record)
 
     def time(self, value: Any, field: str) -> datetime | None:
         """The time of a field in UTC; None if it is not known, or listed as no time.
@@ -213,6 +213,7 @@ class Result:
     id: str | None = None
     name: str | None = None
     is_error: bool = False
+    at: datetime | None = None
 
     def end(self, call: ToolCall) -> None:
         """Give the result to its call."""
@@ -251,27 +252,49 @@ class Conversation:
     workspace_id: str | None = None
     initiator_id: str | None = None
     events: list[dict[str, Any]] | None = None
+    _calls: dict[str, ToolCall] = field(default_factory=dict)  # by id
+    _waiting: dict[str, ToolCall] = field(default_factory=dict)
 
     def add(self, role: str, text: str | None = None, **fields: Any) -> Message:
         """Append a message; returns it."""
         self.items.append(message := Message(role, text, **fields))
         return message
 
-    def take(self, items: Iterable[Item | Result], problem: Problems) -> None:
-        """Append what was said, and give results to their calls."""
-        waiting: dict[str | int, ToolCall] = {}
+    def take(self, items: Iterable[Item | Result], problem: Problems | None = None) -> None:
+        """Append what was said, and give results to their calls.
+
+        Without `problem`, what was said may be said again, as in traces: an open call
+        that is known, and a result of none that is open, are left out.
+        """
         for item in items:
-            if isinstance(item, Result):
-                among = (key for key, call in waiting.items() if item.name in (None, call.name))
-                call = waiting.pop(item.id or next(among, ""), None)
-                if call is None:
+            if isinstance(item, Message):
+                self.items.append(item)
+            elif isinstance(item, ToolCall):
+                known = self._calls.get(item.id or "")
+                if problem is not None or known is None or known.has_ended:  # some libraries use an id again
+                    key = item.id or f"\0{len(self._calls)}"
+                    self._calls[key] = self._waiting[key] = item
+                    self.items.append(item)
+            elif (call := self._calls.get(key := item.id or self._next(item.name))) is None or call.has_ended:
+                if problem is not None:
                     problem("a tool result without its call", item.content)
-                else:
-                    item.end(call)
-                continue
-            self.items.append(item)
-            if isinstance(item, ToolCall):
-                waiting[item.id or len(self.items)] = item
+            else:
+                item.end(call)
+                if problem is not None:
+                    call.ended_at = call.ended_at or problem.end(call.started_at, item.at, "timestamp")
+                    self._waiting.pop(key, None)
+
+    def run(self, id_: str | None, name: str) -> ToolCall:
+        """The call that a tool was run for; a new one where no model asked for it."""
+        call = self._calls.get(key := self._next(name) if id_ is None else id_)
+        if call is None:
+            self.take([call := ToolCall(name, id=id_)])
+        self._waiting.pop(key, None)
+        return call
+
+    def _next(self, name: str | None) -> str:
+        """The oldest call of a tool, by its name, that waits for its result or run."""
+        return next((key for key, call in self._waiting.items() if name in (None, call.name)), "")
 
 
 def said(items: Iterable[Item]) -> Iterator[tuple[Message | None, list[ToolCall]]]:

@@ -1,8 +1,9 @@
-"""OTLP/JSON: traces of OpenTelemetry, as collectors write them to files.
+"""OpenTelemetry's spans: OTLP/JSON as collectors write it, and spans of Phoenix.
 
 A record is one document, or a line of JSON Lines: by the GenAI conventions since 2024,
 with today's names and those before (events such as ``gen_ai.user.message``),
-OpenLLMetry (``gen_ai.prompt.0.content``) or OpenInference.
+OpenLLMetry (``gen_ai.prompt.0.content``) or OpenInference. Phoenix and the console
+exporter have a span in each record, whose attributes may be nested.
 
 https://github.com/open-telemetry/semantic-conventions-genai and
 https://github.com/Arize-ai/openinference, spec/
@@ -15,25 +16,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .messages import first
-from .model import Conversation, Problems, Records, mapping, parsed
-from .spans import NAMES, Span, Traces, span_of
+from .model import DAMAGE, Conversation, Records, mapping, parsed
+from .spans import NAMES, Traces, span_of
 
 SCHEMA = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 SESSION = "gen_ai.conversation.id"
 MESSAGE = "gen_ai.response.id"
-_FLAT = re.compile(r"(llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:prompt|completion))\.(\d.*)")
-_UNDERSCORE = re.compile("_([a-z])")
+_LISTS = r"llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:prompt|completion)"
+_LIST, _FLAT = re.compile(_LISTS), re.compile(rf"({_LISTS})\.(\d.*)")
 _SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
 _PLAIN_NAMES = ("tool_arguments", "tool_response")  # of pydantic-ai
 _DETAILS = "gen_ai.client.inference.operation.details"
-
-
-_LISTS = ("resourceSpans", "resourceLogs", "resource_spans", "resource_logs")
+# Where a document has its entries; protobuf writes names with underscores.
+_SPANS = ("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",)
+_LOGS = ("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records")
 
 
 def matches(record: Mapping[str, Any]) -> bool:
     """Whether it is a document of traces or logs, or a span of one."""
-    return any(isinstance(record.get(name), list) for name in _LISTS) or _is_span(record)
+    return any(isinstance(record.get(name), list) for name in (*_SPANS[0], *_LOGS[0])) or _is_span(record)
 
 
 def has_metrics(record: Mapping[str, Any]) -> bool:
@@ -42,35 +43,26 @@ def has_metrics(record: Mapping[str, Any]) -> bool:
 
 
 def _is_span(record: Mapping[str, Any]) -> bool:
-    names = ("spanId", "startTimeUnixNano"), ("span_id", "start_time_unix_nano")
-    return any(map(record.keys().__ge__, map(set, names))) and isinstance(record.get("attributes"), list)
-
-
-def _in_camel_case(value: Any) -> Any:
-    """A value with the names of OTLP/JSON, where protobuf's were written."""
-    if isinstance(value, list):
-        return [_in_camel_case(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {_UNDERSCORE.sub(lambda part: part[1].upper(), name): _in_camel_case(each) for name, each in value.items()}
+    has_ids = record.keys() >= {"spanId", "startTimeUnixNano"} or record.keys() >= {"span_id", "start_time_unix_nano"}
+    return has_ids and isinstance(record.get("attributes"), list)
 
 
 def read(records: Records, traces: Traces) -> Iterable[Conversation]:
     """Add the spans to traces; events in logs have the texts of their spans."""
     for record in records:
-        if any("_" in name for name in record):
-            record = _in_camel_case(record)
-        for entry in [record] if _is_span(record) else _entries(record, "resourceSpans", "scopeSpans", "spans"):
-            with traces.listed(entry):
-                traces.add(_span(entry, entry.get("events") or (), traces.problem))
-        for log in _entries(record, "resourceLogs", "scopeLogs", "logRecords"):
-            with traces.listed(log):
+        for entry in [record] if _is_span(record) else _entries(record, _SPANS):
+            traces.read(_fields, entry)
+        for log in _entries(record, _LOGS):
+            try:
                 values = {**values_of(log.get("attributes")), **mapping(_plain(log.get("body")))}
-                name = log.get("eventName") or values.get("event.name")
+                name = first(log, "eventName", "event_name") or values.get("event.name")
                 if name == _DETAILS or _SAID.fullmatch(str(name)):
-                    whole = {**log, "endTimeUnixNano": log.get("timeUnixNano")}
-                    span = _span(whole, [{**log, "name": name, "values": values}], traces.problem)
+                    ended = first(log, "timeUnixNano", "time_unix_nano")
+                    event = {**log, "name": name, "values": values}
+                    span = span_of(_fields({**log, "endTimeUnixNano": ended, "events": [event]}), traces.problem)
                     traces.add_texts(span, log, is_span=name == _DETAILS)
+            except DAMAGE as error:
+                traces.problem.damaged(error, log)
     return ()
 
 
@@ -83,63 +75,54 @@ def is_phoenix(record: Mapping[str, Any]) -> bool:
 
 def read_phoenix(records: Records, traces: Traces) -> Iterable[Conversation]:
     """Add the spans to traces."""
+
+    def fields(record: Mapping[str, Any]) -> dict[str, Any]:
+        row = {name: value for name, value in record.items() if value is not None and value == value}
+        whole = dict(_dotted({**row, "context": mapping(row.get("context")), "attributes": mapping(row.get("attributes"))}))
+        values = {name.removeprefix("attributes."): value for name, value in whole.items() if name[:11] == "attributes."}
+        for name in [name for name, value in values.items() if isinstance(value, str) and value[:3] == "[{'"]:
+            traces.problem(f"{name} is a text of Python: write Parquet or JSON", values.pop(name))
+        has_failed = "ERROR" in (row.get("status_code"), whole.get("status.status_code"))
+        return {
+            "openinference.span.kind": row.get("span_kind"), **values, **_nested(values), "spanId": whole["context.span_id"],
+            "traceId": whole["context.trace_id"], "parentSpanId": row.get("parent_id"), "name": row.get("name"),
+            "start_time": row["start_time"], "end_time": row.get("end_time"),
+            "error": (row.get("status_message") or whole.get("status.description") or "error") if has_failed else None,
+        }  # fmt: skip
+
     for record in records:
-        with traces.listed(record):
-            row = {name: value for name, value in record.items() if value is not None and value == value}
-            context = {**mapping(row.get("context")), **_below("context", row)}
-            values = dict(_dotted(mapping(row.get("attributes")))) | _below("attributes", row)
-            for name in [name for name, value in values.items() if isinstance(value, str) and value[:3] == "[{'"]:
-                traces.problem(f"{name} is a text of Python: write Parquet or JSON", values.pop(name))
-            values = {name: _undotted(value) for name, value in values.items()}
-            status = mapping(row.get("status"))
-            has_failed = "ERROR" in (row.get("status_code"), status.get("status_code"))
-            whole = {
-                "openinference.span.kind": row.get("span_kind"), **values, **_nested(values), "spanId": context["span_id"],
-                "traceId": context["trace_id"], "parentSpanId": row.get("parent_id"), "name": row.get("name"),
-                "start_time": row["start_time"], "end_time": row.get("end_time"),
-                "error": (row.get("status_message") or status.get("description") or "error") if has_failed else None,
-            }  # fmt: skip
-            traces.add(span_of(whole, traces.problem))
+        traces.read(fields, record)
     return ()
 
 
-def _below(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.removeprefix(f"{name}."): value for key, value in row.items() if key.startswith(f"{name}.")}
-
-
 def _dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested objects as attributes with dots in their names."""
+    """Nested objects, and lists of messages, as attributes with dots in their names."""
     for name, value in values.items():
-        if isinstance(value, dict) and len(prefix) < 200:
-            yield from _dotted(value, f"{prefix}{name}.")
+        path = f"{prefix}{name}"
+        if isinstance(value, list) and _LIST.fullmatch(path.removeprefix("attributes.")):
+            value = {str(number): each for number, each in enumerate(value)}
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{path}.")
         else:
-            yield f"{prefix}{name}", value
+            yield path, value
 
 
-def _undotted(value: Any) -> Any:
-    """A list of objects whose names have dots, nested."""
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        return value
-    roots = [_nested({f"llm.choices.0.{name}": inner for name, inner in _dotted(each)}) for each in value]
-    return [root["llm.choices"][0] if root else {} for root in roots]
-
-
-def _entries(record: Mapping[str, Any], *names: str) -> Iterator[Any]:
+def _entries(record: Mapping[str, Any], path: Iterable[tuple[str, ...]]) -> list[Any]:
     """The spans or log records of a document."""
     found: list[Any] = [record]
-    for name in names:
-        lists = (each.get(name) for each in found if isinstance(each, dict))
+    for names in path:
+        lists = (first(each, *names) for each in found if isinstance(each, dict))
         found = [each for entries in lists if isinstance(entries, list) for each in entries]
-    yield from found
+    return found
 
 
-def _span(entry: Mapping[str, Any], events: Iterable[Mapping[str, Any]], problem: Problems) -> Span:
-    """A span with its attributes, and those of its events."""
+def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a span: its own, its attributes, and those of its events."""
     values = values_of(entry.get("attributes"))
     status, name = mapping(entry.get("status")), str(entry.get("name") or "")
     error = status.get("message", str(values.get("error.type") or "error"))
     said: dict[str, list[Any]] = {}
-    for event in events:
+    for event in entry.get("events") or ():
         event_name, more = str(event.get("name")), event.get("values") or values_of(event.get("attributes"))
         if match := _SAID.fullmatch(event_name):
             message = {**more, **mapping(more.get("gen_ai.event.content"))}
@@ -155,15 +138,16 @@ def _span(entry: Mapping[str, Any], events: Iterable[Mapping[str, Any]], problem
         elif event_name == _DETAILS:
             values |= more
     has_failed = status.get("code") in (2, "STATUS_CODE_ERROR")
-    whole = {
+    return {
         **said,
         **{key: value for key, value in values.items() if "." in key or key in _PLAIN_NAMES},
         **_nested(values),
+        **{key: value for key, value in entry.items() if key in _OWN},
+        **{"name": name.partition(" ")[2], "error": error if has_failed else None},
     }
-    whole |= {
-        key: entry.get(key) for key in ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixNano")
-    }
-    return span_of({**whole, "name": name.partition(" ")[2], "error": error if has_failed else None}, problem)
+
+
+_OWN = {name for field in ("trace", "id", "parent", "began", "ended") for name in NAMES[field]}
 
 
 def values_of(attributes: Any) -> dict[str, Any]:
@@ -195,11 +179,11 @@ def attributes_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", value)
-    if kind == "arrayValue":
+    if kind in ("arrayValue", "array_value"):
         return [_plain(each) for each in (inner or {}).get("values") or ()]
-    if kind == "kvlistValue":
+    if kind in ("kvlistValue", "kvlist_value"):
         return values_of((inner or {}).get("values"))
-    return int(inner) if kind == "intValue" and isinstance(inner, str) and len(inner) < 20 else inner
+    return int(inner) if kind in ("intValue", "int_value") and isinstance(inner, str) and len(inner) < 20 else inner
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 from ..analysis.turn_details import is_cost, is_count
 from .messages import first
 from .model import Conversation, Records, amount, mapping, moment_of, parsed, whole
-from .spans import AGENT, KINDS, MODEL, TOOL, Traces, root_of, span_of
+from .spans import AGENT, KINDS, MODEL, TOOL, Traces, root_of
 
 _OF_TRACES = {"id", "timestamp", "name", "input", "output"}
 
@@ -46,17 +46,6 @@ def is_sdk(record: Mapping[str, Any]) -> bool:
     """Whether it is a trace of the Agents SDK, or a span of one."""
     kind, about = record.get("object"), record.get("span_data")
     return (kind == "trace" and "workflow_name" in record) or (kind == "trace.span" and isinstance(about, dict))
-
-
-def _read(
-    fields: Callable[[Mapping[str, Any]], dict[str, Any]], records: Records, traces: Traces
-) -> Iterable[Conversation]:
-    """Add the rows to traces."""
-    for record in records:
-        with traces.listed(record):
-            values = fields({name: value for name, value in record.items() if value not in (None, "")})
-            traces.add(span_of(values, traces.problem))
-    return ()
 
 
 def _usage(details: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,17 +99,22 @@ def _run(run: Mapping[str, Any]) -> dict[str, Any]:
 def _sdk(record: Mapping[str, Any]) -> dict[str, Any]:
     if record["object"] == "trace":
         return {"id": root_of(str(record["id"])), "trace_id": record["id"], "thread_id": record.get("group_id")}
-    about, times = record["span_data"], {"start_time": record.get("started_at"), "end_time": record.get("ended_at")}
-    ids = {"id": record["id"], "trace_id": record["trace_id"], "parent_run_id": record.get("parent_id")}
-    agent = about.get("name") if about.get("type") == "agent" else None
+    about = record["span_data"]
     return {
-        **about,
-        **mapping(about.get("usage")),
-        **ids,
-        **times,
-        "agent": agent,
+        **about, **mapping(about.get("usage")), "id": record["id"], "trace_id": record["trace_id"],
+        "parent_run_id": record.get("parent_id"), "start_time": record.get("started_at"), "end_time": record.get("ended_at"),
+        "agent": about.get("name") if about.get("type") == "agent" else None,
         "error": mapping(record.get("error")).get("message"),
-    }
+    }  # fmt: skip
+
+
+def _read(
+    fields: Callable[[Mapping[str, Any]], dict[str, Any]], records: Records, traces: Traces
+) -> Iterable[Conversation]:
+    """Add the rows to traces."""
+    for record in records:
+        traces.read(fields, {name: value for name, value in record.items() if value not in (None, "")})
+    return ()
 
 
 read_observations, read_runs, read_sdk = (partial(_read, fields) for fields in (_observation, _run, _sdk))

@@ -14,11 +14,9 @@ tool or another agent calls count with their tokens only.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import sys
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +24,7 @@ from typing import Any, TypeVar
 
 from ..analysis.turn_details import DETAILS, numbers_of
 from .messages import is_agents, messages_of
-from .model import Conversation, Item, Message, Problems, Result, ToolCall, amount, check_counts, mapping, parsed, whole
+from .model import DAMAGE, Conversation, Item, Message, Problems, Result, ToolCall, amount, check_counts, mapping, parsed, whole
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.
@@ -48,17 +46,17 @@ KINDS = {
 # attributes of OpenTelemetry: of the GenAI conventions, OpenInference, Traceloop, the
 # AI SDK and Google's ADK.
 NAMES: dict[str, tuple[str, ...]] = {
-    "id": ("spanId", "id"),
+    "id": ("spanId", "span_id", "id"),
     "trace": ("traceId", "trace_id"),
-    "parent": ("parentSpanId", "parent_observation_id", "parentObservationId", "parent_run_id"),
+    "parent": ("parentSpanId", "parent_span_id", "parent_observation_id", "parentObservationId", "parent_run_id"),
     "kind": ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "ai.operationId", "llm.request.type",
              "run_type", "type"),
     "name": ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name", "gen_ai.agent.name", "agent.name",
              "name"),
     "session": ("gen_ai.conversation.id", "session.id", "langfuse.session.id",
                 "traceloop.association.properties.session_id", "session_id", "sessionId", "thread_id", "conversation_id"),
-    "began": ("startTimeUnixNano", "start_time", "startTime"),
-    "ended": ("endTimeUnixNano", "end_time", "endTime"),
+    "began": ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime"),
+    "ended": ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime"),
     "instructions": ("gen_ai.system_instructions",),
     "input": ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt", "llm.prompts", "ai.prompt.messages", "ai.prompt",
               "gcp.vertex.agent.llm_request"),
@@ -181,18 +179,20 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     'tool'
     """
     found, ranks = dict[str, Any](), dict[str, int]()
-    for name, value in values.items():
-        for field_, rank in _FIELDS.get(name, ()) if value is not None else ():
+    for name in values.keys() & _FIELDS.keys():
+        for field_, rank in _FIELDS[name] if values[name] is not None else ():
             if rank < ranks.get(field_, 99):
-                found[field_], ranks[field_] = value, rank
-    for name in _TEXTS:
-        if name in found:  # what many spans have in common is kept once
-            found[name] = sys.intern(str(found[name])) or ("" if name == "error" else None)
-    if not (found.get("id") and found.get("trace")):
+                found[field_], ranks[field_] = values[name], rank
+    # What many spans have in common is kept once.
+    texts = {name: sys.intern(str(found[name])) or ("" if name == "error" else None) for name in _TEXTS if name in found}
+    if not (texts.get("id") and texts.get("trace")):
         raise LookupError("a span without ids")
-    is_model = any(name in found for name in ("input", "output", "model"))
-    kind = KINDS.get(str(found["kind"]).lower(), OTHER) if "kind" in found else MODEL if is_model else OTHER
-    kind = TOOL if "kind" not in found and "gen_ai.tool.name" in values else kind  # as pydantic-ai's
+    is_said = not found.keys().isdisjoint(("instructions", "input", "output"))
+    kind = MODEL if is_said or "model" in found else OTHER
+    if "kind" in found:
+        kind = KINDS.get(str(found["kind"]).lower(), OTHER)
+    elif "gen_ai.tool.name" in values:  # as pydantic-ai's
+        kind = TOOL
     usage = {name: whole(found[name]) for name in USAGE if name in found}
     if usage:
         usage["reported_cost"] = amount(usage.get("reported_cost"))
@@ -203,41 +203,44 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     began, ended = (NAMES[name][ranks.get(name, 0)] for name in ("began", "ended"))
     begin = problem.time(found.get("began"), began)
     span = Span(
-        **{name: found[name] for name in _TEXTS if name in found},
-        kind=kind, began=begin, ended=problem.end(begin, found.get("ended"), ended), place=(problem.file, problem.line),
-        given=parsed(found.get("given")), made=parsed(found.get("made")),
-        usage=numbers_of(usage) or None,
+        **texts, kind=kind, began=begin, ended=problem.end(begin, found.get("ended"), ended),
+        usage=numbers_of(usage) or None, place=(problem.file, problem.line),
         about={name: text for name in ABOUT if isinstance(text := found.get(name), str) and text},
     )  # fmt: skip
     if kind in (MODEL, AGENT, CHAIN):
-        is_said = any(name in found for name in ("instructions", "input", "output"))
-        span.input = messages_of(parsed(found.get("instructions")), "system", problem)
-        span.said = found.get("input") if is_said else span.given
-        span.output = messages_of(found.get("output") if is_said else span.made, "assistant", problem)
+        made = found.get("output") if is_said else found.get("made")
+        span.input = messages_of(found.get("instructions"), "system", problem)
+        span.said = found.get("input") if is_said else found.get("given")
+        span.output = messages_of(made, "assistant", problem)
+    if kind != MODEL:  # what a model was given is most of a file
+        span.given, span.made = parsed(found.get("given")), parsed(found.get("made"))
     return span
 
 
 @dataclass(slots=True)
 class _Place:
-    """Where a span is in its trace."""
+    """Where a span is in its trace, the span itself included."""
 
     top: Span | None = None  # the outermost span that says what was asked or replied
-    step: Span | None = None  # the tool or other agent within which it is
+    step: Span | None = None  # the innermost tool or other agent
     agent: str | None = None
     session: str | None = None
     is_hidden: bool = False
 
     def below(self, span: Span) -> _Place:
-        """The place of what is directly below a span of this place."""
-        is_other = span.kind == AGENT and self.agent not in (None, span.name)
+        """The place of a span that is directly below this one."""
+        is_agent = span.kind == AGENT
         is_top = span.kind in (AGENT, CHAIN) and (span.input or span.output or span.given is not None)
         return _Place(
             top=self.top or (span if is_top else None),
-            step=span if span.kind == TOOL or is_other else self.step,
-            agent=span.name if span.kind == AGENT else self.agent,
+            step=span if span.kind == TOOL or (is_agent and self.agent not in (None, span.name)) else self.step,
+            agent=span.name if is_agent else self.agent,
             session=span.session or self.session,
             is_hidden=self.is_hidden or span.kind == HIDDEN,
         )
+
+
+_Part = list[tuple[Span, _Place]]  # what one outermost span contains
 
 
 class Traces:
@@ -250,6 +253,13 @@ class Traces:
         self._texts: dict[bytes, tuple[Span, bool]] = {}
         self._firsts: dict[str, Span] = {}
         self._abouts: dict[str, dict[str, Any]] = {}
+
+    def read(self, fields: Callable[[Mapping[str, Any]], Mapping[str, Any]], record: Mapping[str, Any]) -> None:
+        """Add the span whose `fields` a record has; list a record without them."""
+        try:
+            self.add(span_of(fields(record), self.problem))
+        except DAMAGE as error:
+            self.problem.damaged(error, record)
 
     def add(self, span: Span) -> None:
         """Add a span; the same one again replaces it."""
@@ -264,21 +274,11 @@ class Traces:
         # The history is needed of the first call alone, and is most of a trace.
         known = self._firsts.get(key := span.session or span.trace)
         is_first = known is None or known is before
-        if known is not None and not is_first and None not in (span.began, known.began) and span.began < known.began:  # type: ignore[operator]
+        if known is not None and not is_first and span.began and known.began and span.began < known.began:
             is_first, known.input = True, _after_agent(known.input)
         span.hear(self.problem, latest=not is_first)
-        if span.kind == MODEL:  # what it was given is most of a file
-            span.given = span.made = None
         if is_first and span.input:
             self._firsts[key] = span
-
-    @contextlib.contextmanager
-    def listed(self, raw: Any) -> Iterator[None]:
-        """List what fails here, and go on."""
-        try:
-            yield
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            self.problem(f"not as its format has it: {type(error).__name__}", raw)
 
     def add_texts(self, span: Span, record: Any, *, is_span: bool) -> None:
         """Add what a record says of a span, which may come later, in another file.
@@ -306,21 +306,19 @@ class Traces:
         """The conversations, in the order in which their first spans came."""
         self._join_texts()
         self._firsts.clear()
-        sessions: dict[str, dict[tuple[str, str], list[tuple[Span, _Place]]]] = {}
+        sessions: dict[str, dict[tuple[str, str], _Part]] = {}
         for trace in [*self._traces]:  # what was read is let go
             spans = self._traces.pop(trace)
             known = next((span.session for span in spans.values() if span.session), trace)
-            for span, above in _places(spans):
-                within = above.below(span)
-                if not within.is_hidden:
-                    parts = sessions.setdefault(within.session or known, {})
-                    parts.setdefault((trace, within.top.id if within.top is not None else ""), []).append((span, above))
+            for span, place in _places(spans):
+                if not place.is_hidden:
+                    parts = sessions.setdefault(place.session or known, {})
+                    parts.setdefault((trace, "" if place.top is None else place.top.id), []).append((span, place))
         for session in [*sessions]:
             talk = _Talk(session, self.problem)
             for part in _in_order(sessions.pop(session).values(), _began):
                 self.problem.file, self.problem.line = part[0][0].place
-                with self.listed(session):
-                    talk.read(_in_order(part, lambda pair: pair[0].began))
+                talk.read(_in_order(part, lambda pair: pair[0].began))
             if talk.conversation.items:
                 yield talk.finish()
 
@@ -344,7 +342,7 @@ def _in_order(things: Iterable[_T], time: Callable[[_T], datetime | None]) -> li
     return [thing for _, thing in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def _began(part: Iterable[tuple[Span, Any]]) -> datetime | None:
+def _began(part: _Part) -> datetime | None:
     return min((span.began for span, _ in part if span.began is not None), default=None)
 
 
@@ -353,73 +351,69 @@ def root_of(trace: str) -> str:
     return f"trace {trace}"
 
 
-def _places(spans: Mapping[str, Span]) -> Iterator[tuple[Span, _Place]]:
-    """Each span, and the place that it is in; a circle of parents is cut somewhere."""
-    within: dict[str, _Place] = {}
+def _places(spans: Mapping[str, Span]) -> _Part:
+    """Each span with its place; a circle of parents is cut somewhere."""
+    found: dict[str, tuple[Span, _Place]] = {}
     for span in spans.values():
         path: dict[str, Span] = {}
         node: Span | None = span
-        while node is not None and node.id not in within and node.id not in path:
+        while node is not None and node.id not in found and node.id not in path:
             path[node.id] = node
             node = spans.get(node.parent or "") or spans.get(root_of(node.trace))
-        place = within.get(node.id, _Place()) if node is not None else _Place()
+        place = found[node.id][1] if node is not None and node.id in found else _Place()
         for each in reversed(path.values()):
-            yield each, place
-            place = within[each.id] = place.below(each)
+            place = place.below(each)
+            found[each.id] = each, place
+    return [*found.values()]
 
 
 class _Talk:
-    """A conversation that is read from its parts: what one outermost span contains."""
+    """A conversation that is read from its parts."""
 
     def __init__(self, session: str, problem: Problems) -> None:
         self.conversation = Conversation(session)
         self._problem = problem
         self._instructions: str | None = None
         self._open: list[str | None] = []  # what users said since the agent did
-        self._calls: dict[str, ToolCall] = {}
-        self._waiting: defaultdict[str | None, deque[ToolCall]] = defaultdict(deque)  # calls without a run, by name
         self._error: str | None = None  # of the last call of a model
 
-    def read(self, part: list[tuple[Span, _Place]]) -> None:
+    def read(self, part: _Part) -> None:
         """Read the spans of one part, in the order of time."""
-        items = self.conversation.items
+        items, top = self.conversation.items, part[0][1].top
         ids = {span.id for span, _ in part}
         begin, outer = len(items), (span for span, _ in part if span.parent not in ids and span.began is not None)
-        root = next(outer, part[0][0])
-        has_models = any(span.kind == MODEL and above.step is None for span, above in part)
-        top = next((span for span, above in part if above.top is None and above.below(span).top is span), None)
+        whole = top or next(outer, part[0][0])
+        has_models = any(span.kind == MODEL and place.step is None for span, place in part)
         top_in, top_out = ([], []) if top is None else (top.input, top.output)
         if top is not None and not (has_models or top_in or top_out):
             top_in, top_out = _as_text("user", top.given), _as_text("assistant", top.made)
-        self._asks, self._began = not top_in, (top or root).began
+        self._asks, self._began = not top_in, whole.began
         self._error, self._has_replied, self._is_new = None, False, True
         self._hear(top_in, self._began, True)
-        for span, above in part:
-            if span.kind == TOOL or (span.kind == AGENT and above.below(span).step is span):
+        for span, place in part:
+            if place.step is span:
                 self._run(span)
-            elif span.kind == MODEL and above.step is None:
+            elif span.kind == MODEL and place.step is None:
                 self._call_model(span)
             elif span.kind == MODEL:
                 self._count(span)
-            for name, value in span.about.items():
-                if getattr(self.conversation, name) is None and above.step is None:
+            for name, value in span.about.items() if place.step in (None, span) else ():
+                if getattr(self.conversation, name) is None:
                     setattr(self.conversation, name, value)
         self._reply(top_out, top, has_models)
         who = [next((span.about[name] for span, _ in part if name in span.about), None) for name in _PERSON]
+        new = [item for item in items[begin:] if isinstance(item, Message)]
+        asked = [item for item in new if item.role == "user"]
         if any(who) and who != [getattr(self.conversation, name) for name in _PERSON]:
-            for item in items[begin:]:
-                if isinstance(item, Message) and item.role == "user":
-                    item.author, item.author_id = who
-        error = (top or root).error or (None if self._has_replied else self._error)
-        asked = [item for item in items[begin:] if _is(item, "user") and item.at is not None]
-        is_whole = (top or root).kind in (AGENT, CHAIN) and len(asked) < 2
-        ends = [(top or root).ended] if is_whole else [span.ended for span, _ in part]
+            for item in asked:
+                item.author, item.author_id = who
+        error = whole.error or (None if self._has_replied else self._error)
+        is_whole = whole.kind in (AGENT, CHAIN) and sum(item.at is not None for item in asked) < 2
+        ends = [whole.ended] if is_whole else [span.ended for span, _ in part]
         ended = max((end for end in ends if end is not None), default=None)
-        last = items[-1] if len(items) > begin else None
-        if is_whole and error is None and isinstance(last, Message) and last.role == "assistant":
-            last.at = last.at if last.is_reply is False else ended
-        is_silent = not any(isinstance(item, Message) and item.text is not None for item in items[begin:])
-        if is_silent and any(span.kind in (MODEL, AGENT) for span, _ in part):
+        if is_whole and error is None and new and new[-1] is items[-1] and new[-1].role == "assistant":
+            new[-1].at = new[-1].at if new[-1].is_reply is False else ended
+        if all(item.text is None for item in new) and any(span.kind in (MODEL, AGENT) for span, _ in part):
             self._problem("a trace without texts: only its times, tools and tokens are known")
             items.insert(begin, Message("user", None, self._began))
             self._open = [None]
@@ -439,13 +433,13 @@ class _Talk:
         is_first = not self.conversation.items
         latest = _after_agent(given)
         new = given if is_first else latest
-        users = [item for item in new if _is(item, "user")]
-        known = self._open if [item.text for item in users[: len(self._open)]] == self._open else []  # type: ignore[union-attr]
+        users = [item for item in new if isinstance(item, Message) and item.role == "user"]
+        known = self._open if [item.text for item in users[: len(self._open)]] == self._open else []
         known = known[:-1] if self._is_new and len(known) == len(users) else known  # it is asked again
         repeated, recent = {id(item) for item in users[: len(known)]}, {id(item) for item in latest}
         for item in new:
             if not isinstance(item, Message):
-                self._take(item)
+                self.conversation.take([item])
             elif item.role == "system":
                 self._instructions = self._instructions or item.text
             elif asks and id(item) not in repeated and (item.role == "user" or is_first):
@@ -460,17 +454,6 @@ class _Talk:
         elif message.error is None:  # else the next input repeats the question
             self._open = []
 
-    def _take(self, item: ToolCall | Result) -> None:
-        """A call, or the result of one."""
-        known = self._calls.get(item.id or "")
-        if isinstance(item, Result):
-            if known is not None and known.result is None and known.error is None:
-                item.end(known)
-        elif known is None or known.has_ended:  # some libraries use an id again
-            self.conversation.items.append(item)
-            self._waiting[item.name].append(item)
-            self._calls[item.id or f"\0{len(self._calls)}"] = item
-
     def _call_model(self, span: Span) -> None:
         self._hear(span.input, self._began if self._is_new else span.began, self._asks)
         text = next((item for item in span.output if isinstance(item, Message)), None)
@@ -484,7 +467,7 @@ class _Talk:
             self._count(span)
         for call in calls:
             call.at = span.ended
-            self._take(call)
+        self.conversation.take(calls)
         self._error = span.error
 
     def _count(self, span: Span) -> None:
@@ -493,13 +476,7 @@ class _Talk:
 
     def _run(self, span: Span) -> None:
         """The run of a tool or of another agent, by its call, or without one."""
-        call, waiting = self._calls.get(span.call or ""), self._waiting[span.name]
-        if call is None and span.call is None and waiting:
-            call = waiting[0]
-        if call is None:
-            self._take(call := ToolCall(span.name or "tool", id=span.call))
-        with contextlib.suppress(ValueError):
-            waiting.remove(call)
+        call = self.conversation.run(span.call, span.name or "tool")
         call.started_at, call.ended_at, call.error = span.began, span.ended, span.error
         call.arguments = call.arguments if call.arguments is not None else span.given
         call.result = span.made if span.made is not None else call.result
@@ -519,7 +496,7 @@ class _Talk:
                 item.role, item.at = "assistant", top.ended
                 self._say(item)
             else:
-                self._take(item)
+                self.conversation.take([item])
         if not has_models:
             texts[-1].usage, texts[-1].model = top.usage, top.model
 
