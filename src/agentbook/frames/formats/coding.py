@@ -80,46 +80,37 @@ class _Session:
         self.talk, self._problem = talk, problem
         self.at: Any = None
         self.model: str | None = None
-        self.said: dict[str, Message] = {}  # the parts of a reply have one id
-        self._calls: dict[str, ToolCall] = {}
+        self._said: dict[str, Message] = {}  # the parts of a reply have one id
 
     def add(self, items: Iterable[Any], *, of: str | None = None, **extra: Any) -> None:
         """Append what a record says; `of` is the id of the reply that it is part of."""
         for item in items:
-            if isinstance(item, Result):
-                self._end(item)
-            elif isinstance(item, ToolCall):
+            if isinstance(item, ToolCall):
                 item.started_at = self.at
-                self.talk.items.append(item)
-                self._calls[item.id or str(len(self._calls))] = item
-            elif of is not None and of in self.said:
-                known = self.said[of]
-                known.text = item.text if known.text is None else f"{known.text}\n\n{item.text}"
-                known.at = self.at
             else:
-                self.talk.items.append(self._message(item, of, extra))
-
-    def _message(self, message: Message, of: str | None, extra: dict[str, Any]) -> Message:
-        message.at, message.extra = self.at, {**message.extra, **extra}
-        if of is not None:
-            self.said[of] = message
-        return message
-
-    def _end(self, result: Result) -> None:
-        call = self._calls.pop(result.id or next(reversed(self._calls), ""), None)
-        if call is None:
-            self._problem("a tool result without its call", result.content)
-            return
-        result.end(call)
-        call.ended_at = self._problem.end(call.started_at, self.at, "timestamp")
+                item.at = self.at
+            if isinstance(item, Message):
+                if (known := self._said.get(of or "")) is not None:
+                    known.text = item.text if known.text is None else f"{known.text}\n\n{item.text}"
+                    known.at = self.at
+                    continue
+                item.extra.update(extra)
+                if of is not None:
+                    self._said[of] = item
+            self.talk.take([item], self._problem)
 
     def used(self, usage: Mapping[str, Any], of: str | None = None) -> None:
         """Note what the model used for a reply, or for what came since the last one."""
-        message = self.said.get(of or "")
+        message = self._said.get(of or "")
         if message is None:
-            message = self._message(Message("assistant"), of, {})
-            self.talk.items.append(message)
+            self.add([message := Message("assistant")], of=of)
         message.usage, message.model = {**usage}, self.model
+
+
+def _place(cwd: Any) -> dict[str, str | None]:
+    """A workspace: the folder in which an agent worked."""
+    folder = text_or_none(cwd)
+    return {"workspace_id": folder, "workspace": folder and re.split(r"[/\\]", folder.rstrip("/\\"))[-1]}
 
 
 # -- Claude Code -------------------------------------------------------------------
@@ -144,7 +135,9 @@ def read_claude(records: Records, sessions: Sessions) -> Iterator[Conversation]:
             if record.get("isSidechain") is True or record.get("agentId"):
                 own = chains.setdefault(str(record.get("uuid")), chains.get(parent, str(record.get("uuid"))))
                 id_ = f"{id_}/{record.get('agentId') or own}"
-            session = open_.get(id_) or open_.setdefault(id_, _Session(_described(id_, record), problem))
+            if (session := open_.get(id_)) is None:
+                about = {"agent_version": text_or_none(record.get("version")), **_place(record.get("cwd"))}
+                session = open_[id_] = _Session(Conversation(id_, agent=CLAUDE, **about), problem)
             session.at = problem.time(record.get("timestamp"), "timestamp")
             _add_claude(session, record, problem)
     if copies:
@@ -152,13 +145,6 @@ def read_claude(records: Records, sessions: Sessions) -> Iterator[Conversation]:
     for session in open_.values():
         if session.talk.items:
             yield session.talk
-
-
-def _described(id_: str, record: Mapping[str, Any]) -> Conversation:
-    folder = text_or_none(record.get("cwd"))
-    name = re.split(r"[/\\]", folder.rstrip("/\\"))[-1] if folder else None
-    version = text_or_none(record.get("version"))
-    return Conversation(id_, agent=CLAUDE, agent_version=version, workspace=name, workspace_id=folder)
 
 
 def _add_claude(session: _Session, record: Mapping[str, Any], problem: Problems) -> None:
@@ -170,13 +156,16 @@ def _add_claude(session: _Session, record: Mapping[str, Any], problem: Problems)
     elif kind == "assistant":
         of, model = text_or_none(message.get("id")) or str(record.get("uuid")), message.get("model")
         session.model = model if isinstance(model, str) and not model.startswith("<") else None
-        items = items_of({"role": "assistant", **message, "id": None}, problem)
+        items = [
+            item
+            for item in items_of({"role": "assistant", **message, "id": None}, problem)
+            if not isinstance(item, Message) or item.text
+        ]
         if record.get("isApiErrorMessage") is True:
             texts = [item.text or "" for item in items if isinstance(item, Message)]
             session.add([Message("assistant", error="\n".join(texts) or "API error")])
             return
-        is_empty = [isinstance(item, Message) and not item.text for item in items]
-        session.add((item for item, empty in zip(items, is_empty, strict=True) if not empty), of=of)
+        session.add(items, of=of)
         usage = mapping(message.get("usage"))
         if known := {name: usage[name] for name in _TOKENS if usage.get(name) is not None}:
             session.used(known, of)
@@ -254,9 +243,9 @@ def _meet(talk: Conversation, about: Mapping[str, Any], problem: Problems) -> No
         if about.get("id") != talk.id:
             problem(f"a fork of {about.get('id')!r:.60}: what it repeats of that session counts again")
         return
-    folder = text_or_none(about.get("cwd"))
     talk.id, talk.agent_version = text_or_none(about.get("id")), text_or_none(about.get("cli_version"))
-    talk.workspace, talk.workspace_id = folder and re.split(r"[/\\]", folder.rstrip("/\\"))[-1], folder
+    for name, value in _place(about.get("cwd")).items():
+        setattr(talk, name, value)
     base = about.get("base_instructions")
     text = about.get("instructions") or (base.get("text") if isinstance(base, dict) else base)
     if isinstance(text, str):

@@ -22,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..._masking import mask_secrets, masked
 from ..._text import count_text, visible
 from ...api.record import UNREADABLE, read_value
 from ...events.turns import opens_turn
@@ -33,7 +34,7 @@ from ..tabular import frame_of, is_tabular
 from .coding import Sessions
 from .model import DAMAGE, Conversation, Problems, check_counts, events_of, separator_of
 from .refusal import refusal
-from .registry import FORMATS, format_of
+from .registry import FORMATS, Format, format_of
 from .spans import Traces
 
 _PAGE = 2_000  # events that are parsed at a time
@@ -41,6 +42,7 @@ _ROWS = 1_000  # rows of a table that are Python objects at a time
 _LONGEST_SAMPLE = 256 << 20  # bytes; more is no conversation
 _LONGEST_MENDED = 16 << 20  # bytes of a line that is read even if it is no strict JSON; that takes time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
+_RESOURCES = ("events", "sessions", "agents", "workspaces")
 _Numbered = Iterator[tuple[int, Any]]
 # Where a document has its records: of the APIs of Langfuse, OpenAI, Phoenix and
 # LangSmith, Langfuse's download of a trace, and Inspect's log.
@@ -168,7 +170,7 @@ def _read(source: Any, reading: _Reading) -> _Reading:
             try:
                 _check(path, folder, seen)
                 with path.open("rb") as file:
-                    reading.read(name, _unwrapped(_records(path, file, reading.problem)), str(path))
+                    reading.read(name, _records(path, file, reading.problem), str(path))
             except (OSError, ValueError) as error:
                 sentence, _, code = str(error).partition("\n")
                 if folder is None:  # an OSError quotes the file's name, which may hold anything
@@ -186,13 +188,12 @@ class _Reading:
 
     def __init__(self, bar: Progress) -> None:
         self.problem, self._bar = Problems(), bar
-        self.traces = Traces(self.problem)
-        self.sessions = Sessions(self.problem)
-        self._kept = {Problems: self.problem, Traces: self.traces, Sessions: self.sessions}
+        self.traces, self.sessions = Traces(self.problem), Sessions(self.problem)
         self.names: dict[str, None] = {}
         self._formats: dict[str, None] = {}
-        self._builders = {name: FrameBuilder(name) for name in ("events", "sessions", "agents", "workspaces")}
-        self._waiting: dict[str, list[bytes]] = {name: [] for name in self._builders}  # JSON items, without brackets
+        # Secrets in events are masked before: in their JSON, that takes far longer.
+        self._builders = {name: FrameBuilder(name, reveal=name == "events") for name in _RESOURCES}
+        self._waiting: dict[str, list[bytes]] = {name: [] for name in _RESOURCES}  # JSON items, without brackets
         self._rows = 0  # events among them
         self._found = 0  # events so far
         self._ids: dict[str, int] = {}  # of sessions, and how often
@@ -201,22 +202,21 @@ class _Reading:
 
     def read(self, name: str, records: _Numbered, path: str | None = None) -> None:
         """Read the conversations of one file."""
-        begin = []
-        for numbered in itertools.islice(records, _LOOKED_AT):
-            begin.append(numbered)
-            if (found := format_of(numbered[1])) is not None:
+        parts, begin = _parts(records), list[tuple[int, Any, Format | None]]()
+        while not begin or (begin[-1][2] is None and len(begin) < _LOOKED_AT):
+            if (part := next(parts, None)) is None:
                 break
-        else:
-            mine = [row["problem"] for row in self.problem.rows if row["file"] == name]
-            records = (record for _, record in begin)
-            raise ValueError(refusal(path or name, records, (each.name for each in FORMATS), mine[0] if mine else ""))
+            begin.append(part)
+        if not begin or (found := begin[-1][2]) is None:
+            why = next(self._problems(name), "")
+            raise ValueError(refusal(path or name, [each for _, each, _ in begin], [each.name for each in FORMATS], why))
         before = self._progress()
         self.names[name] = self._formats[found.name] = None
 
         def matching() -> Iterator[Mapping[str, Any]]:
-            for self.problem.line, record in itertools.chain(begin, records):
+            for self.problem.line, record, format_ in itertools.chain(begin, parts):
                 self._bar.add(1)
-                if isinstance(record, dict) and (found.matches(record) or found.continues(record)):
+                if format_ is found or (isinstance(record, dict) and found.continues(record)):
                     yield record
                 else:
                     self.problem("not a record of the format of this file", record)
@@ -224,15 +224,16 @@ class _Reading:
         rest, more = matching(), True
         while more:  # a record that is damaged in a way that its format does not expect is one problem
             try:
-                self._add_all(found.read(rest, self._kept[found.keeps]))
+                self._add_all(found.read(rest, getattr(self, found.keeps)))
                 more = False
             except DAMAGE as error:
                 self.problem.damaged(error)
         if self._progress() == before:
-            mine = [row["problem"] for row in self.problem.rows if row["file"] == name]
-            raise ValueError(
-                f"{name} has no conversation: {mine[-1] if mine else 'it has what tools keep beside them'}."
-            )
+            *_, why = ["it has what tools keep beside them", *self._problems(name)]
+            raise ValueError(f"{name} has no conversation: {why}.")
+
+    def _problems(self, name: str) -> Iterator[str]:
+        return (row["problem"] for row in self.problem.rows if row["file"] == name)
 
     def _progress(self) -> int:
         """How much was found so far: events, spans, and copies of known records."""
@@ -354,18 +355,25 @@ def _paths(source: Any) -> Iterator[tuple[Path, str, Path | None]]:
 
 
 def _encoded(events: list[dict[str, Any]]) -> bytes:
-    """Events as the inside of a JSON array."""
+    """Events as the inside of a JSON array, without secrets beside their contents."""
+    shown = [{name: _shown(name, each) for name, each in event.items()} for event in events]
     try:
-        return msgspec.json.encode(events)[1:-1]
+        return msgspec.json.encode(shown)[1:-1]
     except OverflowError:  # an integer beyond 64 bits
-        return json.dumps(events, default=str).encode()[1:-1]
+        return json.dumps(shown, default=str).encode()[1:-1]
+
+
+def _shown(name: str, value: Any) -> Any:
+    return value if name == "content" else masked(lambda each: mask_secrets({name: each})[name], value)
 
 
 def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
     """The numbered records of a file."""
     begin = file.read(8)
-    if begin.startswith(b"PK\x03\x04") and (samples := _samples(file, problem)) is not None:
-        return samples
+    if begin.startswith(b"PK\x03\x04") and zipfile.is_zipfile(file):
+        archive = zipfile.ZipFile(file)
+        if parts := [each for each in archive.infolist() if each.filename.startswith("samples/")]:
+            return _samples(archive, parts, problem)
     for magic, what in _OTHERS.items():
         if begin.startswith(magic):
             raise ValueError(f"{path} is {what}.")
@@ -389,25 +397,16 @@ def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
     return _values(enumerate(file, 1) if texts is None else texts, problem)
 
 
-def _samples(file: Any, problem: Problems) -> _Numbered | None:
-    """The samples of an ``.eval`` file of Inspect; None if it is none."""
-    try:
-        archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile:
-        return None
-    parts = [each for each in archive.infolist() if each.filename.startswith("samples/")]
-    return _members(archive, parts, problem) if parts else None
-
-
-def _members(archive: zipfile.ZipFile, parts: list[zipfile.ZipInfo], problem: Problems) -> _Numbered:
+def _samples(archive: zipfile.ZipFile, parts: list[zipfile.ZipInfo], problem: Problems) -> _Numbered:
+    """The samples of an ``.eval`` file of Inspect."""
     for number, part in enumerate(parts, 1):
         try:
             with archive.open(part) as member:
                 text = member.read(_LONGEST_SAMPLE + 1)
             if len(text) > _LONGEST_SAMPLE:
                 problem(f"a sample of more than {_LONGEST_SAMPLE >> 20} MB was left out", part.filename, number)
-                continue
-            yield number, read_value(text)
+            else:
+                yield number, read_value(text)
         except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as error:
             problem(f"a sample cannot be read: {type(error).__name__} {error}", part.filename, number)
 
@@ -428,42 +427,39 @@ def _document(file: Any, is_marked: bool) -> Iterable[tuple[int, bytes]] | None:
 def _values(texts: Iterable[tuple[int, bytes]], problem: Problems) -> _Numbered:
     """The values of numbered JSON texts."""
     for number, text in texts:
-        if not text.strip():
+        if text.isspace():
             continue
         try:
-            yield number, read_value(text) if len(text) < _LONGEST_MENDED else msgspec.json.decode(text)
-        except UNREADABLE as error:
-            problem(f"not JSON: {error}", text.decode("utf-8", "replace"), number)
-            continue
-        try:
-            text.decode()
+            try:
+                yield number, msgspec.json.decode(text)
+            except UNREADABLE:
+                if len(text) > _LONGEST_MENDED:
+                    raise
+                yield number, read_value(text)
+                text.decode()
         except UnicodeDecodeError as error:
             problem(f"not UTF-8: what is not was read as \N{REPLACEMENT CHARACTER} ({error.reason})", None, number)
+        except UNREADABLE as error:
+            problem(f"not JSON: {error}", text.decode("utf-8", "replace"), number)
 
 
-def _unwrapped(records: _Numbered) -> _Numbered:
-    """The records within the pages of an API and the documents of a tool's log."""
-    found = None
+def _parts(records: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any, Format | None]]:
+    """The records with their formats, those within pages, documents and other records too."""
+    found: Format | None = None
     for number, record in records:
-        if found is None or not isinstance(record, dict) or not found.matches(record):
+        if not isinstance(record, dict):
+            yield number, record, None
+            continue
+        if found is None or not found.matches(record):
             found = format_of(record)
-        among = (record.get(name) for name in _PAGES) if isinstance(record, dict) and found is None else ()
-        inner = next((each for each in among if isinstance(each, list) and any(map(format_of, each))), [record])
-        if inner[0] is not record and format_of(record.get("trace")):  # which the others are parts of
-            inner = [record["trace"], *inner]
+        lists = [record.get(name) for name in (_PAGES if found is None else _NESTED)]
+        inner = [each for each in lists if isinstance(each, list)]
+        if found is not None or not (inner := [each for each in inner if any(map(format_of, each))][:1]):
+            yield number, record, found
+        elif format_of(record.get("trace")):  # which the others are parts of
+            inner.insert(0, [record["trace"]])
         for each in inner:
-            for part in _parts(each):
-                yield number, part
-
-
-def _parts(record: Any) -> Iterator[Any]:
-    """A record, and those that are nested in it."""
-    yield record
-    for name in _NESTED:
-        inner = record.get(name) if isinstance(record, dict) else None
-        for each in inner if isinstance(inner, list) else ():
-            if isinstance(each, dict):
-                yield from _parts(each)
+            yield from _parts((number, part) for part in each if found is None or isinstance(part, dict))
 
 
 def _value(text: bytes) -> Any:
