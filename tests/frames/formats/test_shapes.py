@@ -129,6 +129,23 @@ TURN = {
     "reply": "Yes", "message_id": "m", "input_tokens": 20, "output_tokens": 5, "model": "small",
 }  # fmt: skip
 AT = "2026-11-02T10:00:00Z"
+
+
+def node(id_: str, parent: str | None, role: str, text: str, **more: Any) -> dict[str, Any]:
+    """A message of ChatGPT's export, in the tree of which it is a node."""
+    message = {"id": id_, "author": {"role": role, "name": None, "metadata": {}}, "create_time": 1793613600.0, "recipient": "all",
+               "content": {"content_type": "text", "parts": [text]}, "metadata": {"model_slug": "small"}, **more}  # fmt: skip
+    return {id_: {"id": id_, "message": message, "parent": parent, "children": []}}
+
+
+HIDDEN = {"is_visually_hidden_from_conversation": True}
+TREE = {
+    "a": {"id": "a", "message": None, "parent": None, "children": ["s"]}, **node("s", "a", "system", "Hm.", metadata=HIDDEN),
+    **node("b", "s", "user", "Hi"), **node("x", "b", "assistant", "No"), **node("y", "x", "user", "Really?"),
+    **node("t", "b", "assistant", "", recipient="python", content={"content_type": "code", "text": "1 + 1"}),
+    **node("u", "t", "tool", "2", author={"role": "tool", "name": "python"}),
+    **node("v", "u", "assistant", "", content={"content_type": "thoughts", "thoughts": []}), **node("d", "v", "assistant", "Yes"),
+}  # fmt: skip
 CLAUDE = [
     {"sessionId": "s", "uuid": role, "timestamp": AT, "type": role, "message": message}
     for role, message in (("user", ASKED), ("assistant", MESSAGE))
@@ -234,6 +251,7 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ([{"custom_id": "1", "params": REQUEST}], ["Hi", None, None, None]),
         ([{"custom_id": "1", "result": {"type": "errored", "error": {"error": {"message": "No."}}}}], [None] * 4),
     ],
+    "ChatGPT's export": [([{"title": "T", "conversation_id": "c", "current_node": "d", "mapping": TREE}], [*TEXTS[:3], "small"])],
     "Inspect's logs": [({"version": 2, "status": "success", "eval": {}, "samples": [SAMPLE]}, WHOLE)],
     "LiteLLM's logs": [
         ([CALL], WHOLE),
@@ -363,6 +381,15 @@ def test_the_samples_of_an_eval_file(tmp_path: Path) -> None:
     assert len(ab.load_problems(history)) == 1
 
 
+def test_the_branch_of_chatgpt_that_was_shown_last(tmp_path: Path) -> None:
+    talk = {"title": "T", "conversation_id": "c", "mapping": TREE}
+    history = ab.read_conversations(write(tmp_path / "x.json", [{**talk, "current_node": at} for at in ("d", "y")]))
+    assert history.turns["prompt"].to_list() == ["Hi", "Hi", "Really?"]
+    assert history.sessions[["id", "name"]].to_numpy().tolist() == [["c", "T"], ["c-2", "T"]]
+    assert ab.steps(history)[["name", "arguments", "result"]].to_numpy().tolist() == [["python", '"1 + 1"', '"2"']]
+    assert history.turns["asked_at"].notna().all()
+
+
 def test_messages_have_times_and_a_batch_its_errors(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     timed = {"messages": [{**ASKED, "timestamp": "2026-11-02T10:00:00Z"},
@@ -388,6 +415,12 @@ def test_a_file_for_fine_tuning_ends_with_a_reply_and_names_its_tools(tmp_path: 
     assert [tool["function"]["name"] for tool in line["tools"]] == ["look"]
 
 
+MLFLOW = {
+    "trace_id": "2", "span_id": "1", "parent_span_id": None, "name": "chat", "start_time_unix_nano": 1793613600000000000,
+    "end_time_unix_nano": 1793613605000000000, "status": {"code": "STATUS_CODE_OK"}, "events": [], "attributes": {
+        "mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": json.dumps({"messages": [ASKED]}),
+        "mlflow.spanOutputs": json.dumps(COMPLETION), "mlflow.chat.tokenUsage": '{"input_tokens": 20, "output_tokens": 5}'},
+}  # fmt: skip
 # Name -> a document of another format, and the turns that the error's lines make of it.
 PAIR = [["Hi", "Yes"]]
 OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
@@ -407,6 +440,28 @@ OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
     "Alpaca": ([{"instruction": "Hi", "input": "", "output": "Yes"}], PAIR),
     "pydantic-ai": ([{"parts": [{"content": "Hi", "part_kind": "user-prompt"}], "kind": "request"},
                      {"parts": [{"content": "Yes", "part_kind": "text"}], "kind": "response"}], PAIR),
+    "Copilot's chat in VS Code": ({"requesterUsername": "ada", "responderUsername": "GitHub Copilot", "requests": [
+        {"requestId": "r", "message": {"text": "Hi", "parts": []}, "timestamp": 1793613600000, "modelId": "m",
+         "response": [{"kind": "thinking", "value": "Hm."}, {"value": "Ye"}, {"value": "s"}], "result": {}}]}, PAIR),
+    "the stream of codex exec": ([
+        {"type": "thread.started", "thread_id": "t"}, {"type": "turn.started"},
+        {"type": "item.completed", "item": {"id": "i", "type": "command_execution", "command": "ls", "aggregated_output": "x",
+                                            "exit_code": 0, "status": "completed"}},
+        {"type": "item.completed", "item": {"id": "j", "type": "agent_message", "text": "Yes"}},
+        {"type": "turn.completed", "usage": {"input_tokens": 20, "cached_input_tokens": 3, "output_tokens": 5}}],
+        [[None, "Yes"]]),
+    "MLflow": ([{"info": {"trace_id": "tr-1", "trace_metadata": {}}, "data": {"spans": [MLFLOW]}}], PAIR),
+    "MLflow 2": ({"info": {"request_id": "1"}, "data": {"request": "{}", "spans": [
+        {"name": "chat", "context": {"span_id": "0x1", "trace_id": "0x2"}, "parent_id": None, "start_time": 1793613600000000000,
+         "end_time": 1793613605000000000, "status_code": "OK", "attributes": MLFLOW["attributes"]}]}}, PAIR),
+    "Bedrock's log": ([{
+        "schemaType": "ModelInvocationLog", "timestamp": AT, "requestId": "r", "operation": "Converse", "modelId": "m",
+        "input": {"inputContentType": "application/json", "inputBodyJson": body, "inputTokenCount": 20},
+        "output": {"outputContentType": "application/json", "outputBodyJson": said_, "outputTokenCount": 5}} for body, said_ in (
+            ({"messages": [{"role": "user", "content": [{"text": "Hi"}]}]},
+             {"output": {"message": {"role": "assistant", "content": [{"text": "Yes"}]}}, "usage": {"inputTokens": 20}}),
+            (REQUEST, MESSAGE),
+            (REQUEST, [{"type": "message_start"}, {"type": "content_block_delta", "delta": {"text": "Yes"}}]))], PAIR * 3),
     "the stream of claude -p": ([{"type": "system", "subtype": "init"},
                                  {"type": "assistant", "message": MESSAGE, "session_id": "s"}], [[None, "Yes"]]),
     "Braintrust": ([{"span_id": "a", "root_span_id": "a", "input": [ASKED], "output": SAID, "created": AT}], PAIR),

@@ -2,7 +2,8 @@
 
 ``messages`` of fine-tuning, batches and logs, with the reply among them or beside them,
 or ``input`` and ``output`` of a response. The messages may be those of other libraries,
-whose names `messages` knows.
+whose names `messages` knows. Of ChatGPT's export, the branch that was shown last is
+read.
 
 https://platform.openai.com/docs/api-reference/fine-tuning/chat-input and /responses
 """
@@ -23,9 +24,11 @@ from .model import Conversation, Item, Message, Problems, Records, Result, mappi
 _KNOWN = {"role", "type", "kind", "name", "id", "status", "message", "data", "kwargs", "additional_kwargs", "children"}
 _KNOWN |= {"created_at", "createdAt", "timestamp", "usage", "usage_metadata", "tokens", "model", "model_name"}
 _KNOWN |= {*CONTENTS, *CALLS}
+_IDS = ("conversation_id", "conversationId", "sessionId", "custom_id", "id")
 # Where a record has its messages, and where a response beside them.
 _REQUESTS = ("request", "request_body", "body", "params", "input", "inputs", "values", "chat")
 _RESPONSES = ("response", "response_body", "output")
+_MESSAGES = ("messages", "contents", "input")
 _PARTS = {"choices", "output", "role", "body", "messages"}  # of these, which no text that the model wrote has
 _ASKED_AT = ("startTime", "start_time", "started_at", "request_created_at")
 _ENDED_AT = ("endTime", "end_time", "completed_at", "response_created_at")
@@ -38,6 +41,8 @@ _MAYBE = ("answer", "result", "completions", "generation", "generations", "gener
 
 def is_openai(record: Mapping[str, Any]) -> bool:
     """Whether it holds messages, or the items of a response."""
+    if _is_tree(record):
+        return True
     record = _decoded(record)
     messages = _begin(first(_request(record), "messages", "contents"))
     if any("role" in each or is_message(each) for each in messages):
@@ -59,6 +64,30 @@ def _decoded(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**record, **inner} if inner else record
 
 
+def _is_tree(record: Mapping[str, Any]) -> bool:
+    """Whether it is a conversation of ChatGPT's export."""
+    return "current_node" in record and isinstance(record.get("mapping"), dict)
+
+
+def _branch(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The messages of ChatGPT's export that lead to the one that was shown last."""
+    nodes, at, path = dict(record["mapping"]), record["current_node"], list[Any]()
+    while isinstance(node := nodes.pop(at, None), dict):
+        path.append(node.get("message"))
+        at = node.get("parent")
+    for message in filter(None, reversed(path)):
+        author, content, about = (mapping(message.get(name)) for name in ("author", "content", "metadata"))
+        said = content.get("parts") or content.get("text")
+        made = {"role": author.get("role"), "content": said, "timestamp": message.get("create_time")}
+        if made["role"] == "assistant" and message.get("recipient") not in (None, "all"):
+            made |= {
+                "content": None,
+                "tool_calls": [{"name": message["recipient"], "arguments": content.get("text", said)}],
+            }
+        if said not in (None, "", [""]) and not about.get("is_visually_hidden_from_conversation"):
+            yield made | {"name": author.get("name"), "model": about.get("model_slug")}
+
+
 def _is_reply(message: Mapping[str, Any]) -> bool:
     """Whether it is a message of Anthropic's API."""
     return message.get("type") == "message" and message.get("role") == "assistant" and "model" in message
@@ -71,8 +100,7 @@ def _begin(items: Any) -> list[dict[str, Any]]:
 def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
     among = [record, *(record[name] for name in _REQUESTS if isinstance(record.get(name), dict))]
     among += [each["body"] for each in among if isinstance(each.get("body"), dict)]
-    names = ("messages", "contents", "input")
-    return next((each for name in names for each in among if isinstance(each.get(name), list | str)), record)
+    return next((each for name in _MESSAGES for each in among if isinstance(each.get(name), list | str)), record)
 
 
 def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -85,55 +113,49 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """A conversation for each record."""
     for record in map(_decoded, records):
         if message := next((each for each in _answers(record) if _is_reply(each)), None):
-            record = {**record, "response": {**message, "id": None}}
+            record = {**record, "response": message}
         elif (result := mapping(record.get("result"))).get("type") in ("errored", "canceled", "expired"):
             error = mapping(result.get("error"))
             record = {**record, "error": error.get("error") or error or result["type"]}
-        id_ = next(
-            (
-                record[name]
-                for name in ("conversation_id", "conversationId", "sessionId", "custom_id", "id")
-                if record.get(name)
-            ),
-            None,
-        )
+        elif _is_tree(record):
+            record = {**record, "messages": [*_branch(record)]}
+        id_ = next((record[name] for name in _IDS if record.get(name)), None)
         if record.get("epoch") not in (None, 1):  # of a sample of Inspect
             id_ = f"{id_}/{record['epoch']}"
         talk = Conversation(None if id_ is None else str(id_), title=text_or_none(record.get("title")))
         talk.take(_all(record, problem), problem)
-        answers = [each for each in _answers(record) if "usage" in each]
-        _describe(talk, record, answers[-1] if answers else mapping(record.get("response")), problem)
+        _describe(talk, record, problem)
         yield talk
 
 
-def _describe(talk: Conversation, record: Mapping[str, Any], answer: Mapping[str, Any], problem: Problems) -> None:
+def _describe(talk: Conversation, record: Mapping[str, Any], problem: Problems) -> None:
     """Add what a record and its answer say of the last question and its reply."""
-    users = [item for item in talk.items if isinstance(item, Message) and item.role == "user"]
+    answers = [each for each in _answers(record) if "usage" in each]
+    answer = answers[0] if answers else mapping(record.get("response"))
+    user = next((item for item in reversed(talk.items) if isinstance(item, Message) and item.role == "user"), None)
     began, ended = (next((name for name in names if name in record), "") for names in (_ASKED_AT, _ENDED_AT))
-    if users and users[-1].at is None:
-        users[-1].at = problem.time(record.get(began), began)
+    if user is not None and user.at is None:
+        user.at = problem.time(record.get(began), began)
     last = talk.items[-1] if talk.items else None
     if isinstance(last, Message) and last.role == "assistant":
         last.usage = answer["usage"] if isinstance(answer.get("usage"), dict) else last.usage
         last.model = answer["model"] if isinstance(answer.get("model"), str) else last.model
-        if counts := {name: _counted(each) for name, each in mapping(record.get("model_usage")).items()}:
-            last.usage = {BY_MODEL: counts}  # of all calls in a sample of Inspect
+        if counts := {  # of all calls in a sample of Inspect
+            model: {name.replace("input_tokens_cache_", "cache_"): count for name, count in mapping(each).items()}
+            for model, each in mapping(record.get("model_usage")).items()
+        }:
+            last.usage = {BY_MODEL: counts}
         if is_cost(cost := first(record, "response_cost", "spend")):
             last.usage = {**(last.usage or {}), "reported_cost": cost}
-        last.at = last.at or problem.end(users[-1].at if users else None, record.get(ended), ended)
+        last.at = last.at or problem.end(user and user.at, record.get(ended), ended)
         last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
-
-
-def _counted(usage: Any) -> dict[str, Any]:
-    """The tokens of a model by Inspect's names."""
-    return {name.replace("input_tokens_cache_", "cache_"): count for name, count in mapping(usage).items()}
 
 
 def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     """What a record says: instructions, messages or the input, and the reply."""
     request = _request(record)
     system = first({**record, **request}, "system", "instructions")
-    asked = first(request, "messages", "contents", "input") or []
+    asked = first(request, *_MESSAGES) or []
     asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
     messages = [*([{"role": "system", "content": system}] if system else []), *_flat(asked)]
     items = [item for message in messages for item in _said(message, problem)]
@@ -206,15 +228,17 @@ def _reply(value: Any, problem: Problems) -> list[Item | Result]:
 
 def _said(message: Any, problem: Problems) -> list[Item | Result]:
     items, whole = items_of(message, problem), opened(message) if isinstance(message, dict) else {}
-    about = {**mapping(whole.get("response_metadata")), **whole}
     usage = _used(whole) if is_agents(message) else {}
     if usage and not any(isinstance(item, Message) for item in items):  # it made calls alone
         items.insert(0, Message("assistant", is_reply=False))
+    about = {**mapping(whole.get("response_metadata")), **whole}
+    at = problem.time(first(whole, "created_at", "createdAt", "timestamp"), "created_at")
     for item in items:
+        if not isinstance(item, Result):
+            item.at = at
         if isinstance(item, Message):
             item.extra = {name: value for name, value in message.items() if name not in _KNOWN and value is not None}
             item.author = message.get("name") if item.role == "user" else None
-            item.at = problem.time(first(whole, "created_at", "createdAt", "timestamp"), "created_at")
             item.usage = usage or None
             item.model = text_or_none(first(about, "model", "model_name")) if is_agents(message) else None
     return items

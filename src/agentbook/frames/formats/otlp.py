@@ -78,8 +78,12 @@ def read_phoenix(records: Records, traces: Traces) -> Iterable[Conversation]:
 
     def fields(record: Mapping[str, Any]) -> dict[str, Any]:
         row = {name: value for name, value in record.items() if value is not None and value == value}
-        whole = dict(_dotted({**row, "context": mapping(row.get("context")), "attributes": mapping(row.get("attributes"))}))
-        values = {name.removeprefix("attributes."): value for name, value in whole.items() if name[:11] == "attributes."}
+        whole = dict(
+            _dotted({**row, "context": mapping(row.get("context")), "attributes": mapping(row.get("attributes"))})
+        )
+        values = {
+            name.removeprefix("attributes."): value for name, value in whole.items() if name[:11] == "attributes."
+        }
         for name in [name for name, value in values.items() if isinstance(value, str) and value[:3] == "[{'"]:
             traces.problem(f"{name} is a text of Python: write Parquet or JSON", values.pop(name))
         has_failed = "ERROR" in (row.get("status_code"), whole.get("status.status_code"))

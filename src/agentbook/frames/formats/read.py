@@ -77,8 +77,9 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None, progress:
         =================== ============================================================
         OpenAI chat         ``messages`` of fine-tuning, batches and logs, with a reply
                             among or beside them; responses and completions. Also
-                            Anthropic's messages and batches, Inspect's logs, and
-                            messages of LangChain, the AI SDK, Bedrock and Gemini
+                            ChatGPT's export, Anthropic's messages and batches,
+                            Inspect's logs, and messages of LangChain, the AI SDK,
+                            Bedrock and Gemini
         ATIF                trajectories up to 1.8, and those of their subagents
         OTLP/JSON           traces with the GenAI conventions since 2024, OpenLLMetry
                             or OpenInference; also the events in logs
@@ -209,7 +210,9 @@ class _Reading:
             begin.append(part)
         if not begin or (found := begin[-1][2]) is None:
             why = next(self._problems(name), "")
-            raise ValueError(refusal(path or name, [each for _, each, _ in begin], [each.name for each in FORMATS], why))
+            raise ValueError(
+                refusal(path or name, [each for _, each, _ in begin], [each.name for each in FORMATS], why)
+            )
         before = self._progress()
         self.names[name] = self._formats[found.name] = None
 
@@ -444,7 +447,7 @@ def _values(texts: Iterable[tuple[int, bytes]], problem: Problems) -> _Numbered:
 
 
 def _parts(records: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any, Format | None]]:
-    """The records with their formats, those within pages, documents and other records too."""
+    """The records, those within pages and other records too, with their formats."""
     found: Format | None = None
     for number, record in records:
         if not isinstance(record, dict):

@@ -10,7 +10,38 @@ from .chat import is_openai
 from .messages import ROLES
 
 _SHOWN = 12  # names of fields
-_GROUPED = "{'conversation_id': id_, 'messages': messages}"
+_MESSAGES, _SPANS = "OpenAI's messages", "a table of Langfuse's observations"
+# Tools whose files are not read: the fields of a record, the nearest format, what is
+# written, and the loop around it. Copilot's chat in VS Code; the stream of codex exec;
+# traces of MLflow; Bedrock's log of invocations.
+_TOOLS: tuple[tuple[set[str], str, str, str], ...] = (
+    ({"requests", "responderUsername"}, _MESSAGES,
+     "{'conversation_id': record.get('sessionId'), 'title': record.get('customTitle'), 'messages': [{'role': role, "
+     "'content': text, 'timestamp': at, 'model': each.get('modelId')} for each in record['requests'] for role, at, text in "
+     "(('user', each.get('timestamp'), each['message']['text']), ('assistant', None, ''.join(str(part.get('value', '')) "
+     "for part in each.get('response') or [] if 'kind' not in part))) if text]}", "record in records"),
+    ({"type", "thread_id"}, _MESSAGES,
+     "{'conversation_id': record[0]['thread_id'], 'usage': [each.get('usage') for each in record][-1], 'messages': "
+     "[{'role': 'assistant', 'content': item['text']} if item['type'] == 'agent_message' else {'type': 'function_call', "
+     "'call_id': item['id'], 'name': item['type'], 'arguments': item.get('arguments') or {'command': item.get('command')}, "
+     "'output': item.get('aggregated_output', '')} for each in record if each['type'] == 'item.completed' "
+     "for item in [each['item']] if item['type'] not in ('reasoning', 'todo_list', 'error')]}", "record in [records]"),
+    ({"info", "data"}, _SPANS,
+     "{'type': {'CHAT_MODEL': 'GENERATION', 'LLM': 'GENERATION', 'AGENT': 'AGENT', 'TOOL': 'TOOL'}.get(str("
+     "about.get('mlflow.spanType')).strip('\"'), 'SPAN'), 'id': span['span_id'], 'trace_id': span['trace_id'], "
+     "'parent_observation_id': span.get('parent_span_id') or span.get('parent_id'), 'name': span['name'], "
+     "'start_time': span.get('start_time_unix_nano') or span['start_time'], 'end_time': span.get('end_time_unix_nano') or "
+     "span['end_time'], 'input': about.get('mlflow.spanInputs'), 'output': about.get('mlflow.spanOutputs'), "
+     "'usage_details': about.get('mlflow.chat.tokenUsage'), 'session_id': trace['info'].get('trace_metadata', {}).get("
+     "'mlflow.trace.session')}",
+     "trace in records for each in trace['data']['spans'] for span in [{**each, **each.get('context', {})}] "
+     "for about in [span['attributes']]"),
+    ({"modelId", "requestId", "input", "output"}, _MESSAGES,
+     "{'id': record['requestId'], 'startTime': record['timestamp'], 'model': record['modelId'], 'usage': {'input_tokens': "
+     "record['input'].get('inputTokenCount'), 'output_tokens': record['output'].get('outputTokenCount')}, 'request': "
+     "record['input'].get('inputBodyJson'), 'response': ''.join(each.get('delta', {}).get('text', '') for each in reply) "
+     "if isinstance(reply, list) else reply}", "record in records for reply in [record['output'].get('outputBodyJson')]"),
+)  # fmt: skip
 # The names that other formats have for a message's parts, and for a span's.
 _ROLE = ("role", "sender", "from", "author", "speaker", "type", "kind", "source")
 _TEXT = ("content", "text", "value", "message", "parts", "body")
@@ -31,6 +62,7 @@ _GROUP = (
     "chat",
     "ticket",
 )
+_ABOUT = {"conversation_id": ("conversation_id", "uuid", "session_id", "sessionId", "id"), "title": ("title", "name")}
 _SPAN = {
     "id": ("span_id", "spanId", "spanID", "id"),
     "trace_id": ("trace_id", "traceId", "traceID", "root_span_id"),
@@ -42,18 +74,17 @@ _SPAN = {
 }
 
 
-def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -> str:
+def refusal(path: str, begin: list[Any], formats: Iterable[str], why: str) -> str:
     """The error for a file that begins with these records, or has none, and `why`.
 
     Its first line is a sentence; the others are code that converts such a file.
     """
-    begin = [*begin]
     if why and not begin:
         return visible(f"{path} has no conversations: it begins with what is {why}.")
     records = [each for each in begin if isinstance(each, dict)]
-    nearest, page, loop, line, group = _conversion(records)
+    nearest, *code = _conversion(records)
     if begin and is_openai({"messages": begin[0]}):
-        line = "{'messages': record}"
+        nearest, *code = _MESSAGES, _written("record in records", "{'messages': record}")
     seen = f"a record of {', '.join(map(str, [*records[0]][:_SHOWN]))}" if records else "no record"
     ending = path.rpartition(".")[2]
     if path == "table":
@@ -61,76 +92,95 @@ def refusal(path: str, begin: Iterable[Any], formats: Iterable[str], why: str) -
     elif ending in ("csv", "parquet"):
         separator = ", sep=None, engine='python', encoding='utf-8-sig'" if ending == "csv" else ""
         read = f"pd.read_{ending}({path!r}{separator}).to_dict('records')"
-    elif ending == "json":
-        read = f"json.loads(pathlib.Path({path!r}).read_text('utf-8'))"
     else:
-        read = f"[json.loads(line) for line in pathlib.Path({path!r}).read_text('utf-8').splitlines()]"
-    each = "record"
-    if group:
-        each, loop = "id_, messages", "talks.items()"
-    code = [
+        text = f"pathlib.Path({path!r}).read_text('utf-8')"
+        read = f"json.loads({text})" if ending == "json" else f"[json.loads(line) for line in {text}.splitlines()]"
+    sentence = (
+        f"{path} has no conversations in a format that is read ({', '.join(formats)}): it begins with {seen:.300}. "
+        f"The nearest is {nearest}; these lines convert it{', with its fields for ...' if '...' in code[-1] else ''}:"
+    )
+    lines = [
         "import json, pathlib, agentbook as ab, pandas as pd",
         f"records = {read}",
         "records = records if isinstance(records, list) else [records]",
-        *([f"records = [each for record in records for each in record{page}]"] if page else []),
-        *([f"talks = {{each[{group!r}]: [] for each in records}}"] if group else []),
-        *([f"for record in records: talks[record[{group!r}]] += {line}"] if group else []),
-        f"lines = [json.dumps({_GROUPED if group else line}, default=str) for {each} in {loop}]",
+        *code,
         "pathlib.Path('talks.jsonl').write_text('\\n'.join(lines), 'utf-8')",
         "history = ab.read_conversations('talks.jsonl')",
     ]
-    sentence = (
-        f"{path} has no conversations in a format that is read ({', '.join(formats)}): it begins with {seen:.300}. "
-        f"The nearest is {nearest}; these lines convert it{', with its fields for ...' if '...' in line else ''}:"
-    )
-    return "\n".join(map(visible, (sentence, "", *code)))
+    return "\n".join(map(visible, (sentence, "", *lines)))
 
 
-def _conversion(records: list[dict[str, Any]]) -> tuple[str, str, str, str, str]:
-    """The nearest format; where its pages are; the records to write, and how.
+def _written(loop: str, line: str) -> str:
+    return f"lines = [json.dumps({line}, default=str) for {loop}]"
 
-    And the name of their conversation, if a record is a part of one.
-    """
-    begin, messages = records[0] if records else {}, "OpenAI's messages"
+
+def _grouped(key: str, messages: str) -> list[str]:
+    """Lines that join the messages of a conversation, of which a record is a part."""
+    return [
+        f"talks = {{each[{key!r}]: [] for each in records}}",
+        f"for record in records: talks[record[{key!r}]] += {messages}",
+        _written("id_, messages in talks.items()", "{'conversation_id': id_, 'messages': messages}"),
+    ]
+
+
+def _conversion(records: list[dict[str, Any]]) -> list[str]:
+    """The nearest format, and the lines that convert records to it."""
+    begin = records[0] if records else {}
+    for fields, nearest, line, loop in _TOOLS:
+        if begin.keys() >= fields:
+            return [nearest, _written(loop, line)]
     group = next((key for key in _GROUP if isinstance(begin.get(key), str | int)), "")
-    asked, replied = (next((key for key in keys if key in begin), "...") for keys in (_ASKED, _REPLIED))
     for page, path, found in _places(records):
-        where, each, one = f"record{path}" if path else "records", found[0], "records" if path else "[records]"
+        where, each = f"record{path}" if path else "records", found[0]
+        pages = [f"records = [each for record in records for each in record{page}]"] if page else []
         known = {name: next((key for key in keys if key in each), None) for name, keys in _SPAN.items()}
         if known["id"] and known["trace_id"]:
             fields = "".join(f", {name!r}: record.get({key!r})" for name, key in known.items() if key)
             loop = f"(each for record in records for each in {where})" if path else where
-            return "a table of Langfuse's observations", page, loop, f"{{'type': 'GENERATION'{fields}}}", ""
-        is_part = group if found is records else ""
+            return [_SPANS, *pages, _written(f"record in {loop}", f"{{'type': 'GENERATION'{fields}}}")]
+        is_part = bool(group) and found is records
         if is_openai({"messages": found}):
-            if is_part:
-                return messages, page, one, "[record]", group
             ordered = f"sorted({where}, key=lambda each: each['created_at'])"  # the API has the latest first
-            listed = ordered if all("created_at" in each for each in found) else f"[*{where}]"
-            return messages, page, one, f"{{'messages': {listed}}}", ""
-        parts = [(_part(each, _ROLE), _part(each, _TEXT)) for each in found]
-        both = [(role, text) for role, text in parts if role and text and role[0] != text[0]]
-        if both:
-            (role, first, _), (text, needed, _) = both[0]
-            names = dict.fromkeys(str(name) for (_, _, name), _ in both if name not in ROLES)
-            roles = {name: "user" if name == both[0][0][2] else "assistant" for name in names}
-            who = f"{roles}.get({role}, {role})" if roles else role
-            needs = [f"each.get({key!r})" for key in dict.fromkeys((needed, first))]
-            some = " and ".join([*needs, *([text] if ".get(" in text else [])])
-            when = next((time[0] for each in found if (time := _part(each, _TIME, str | int | float))), None)
-            at = f", 'timestamp': {when}" if when else ""
-            among = "[record]" if is_part else where
-            made = f"[{{'role': {who}, 'content': {text}{at}}} for each in {among} if {some}]"
-            return messages, page, one, made if is_part else f"{{'messages': {made}}}", is_part
-    asked_at, replied_at = (next((each for each in names if each in begin), "") for names in (_ASKED_AT, _REPLIED_AT))
+            made = "[record]" if is_part else ordered if all("created_at" in each for each in found) else f"[*{where}]"
+        elif (made := _messages(found, "[record]" if is_part else where)) is None:
+            continue
+        if is_part:
+            return [_MESSAGES, *_grouped(group, made)]
+        about = {name: next((key for key in keys if key in begin), "") for name, keys in _ABOUT.items()}
+        known_ = "".join(f"{name!r}: record.get({key!r}), " for name, key in about.items() if key and path and not page)
+        loop = "record in records" if path else "record in [records]"
+        return [_MESSAGES, *pages, _written(loop, f"{{{known_}'messages': {made}}}")]
+    asked, replied, asked_at, replied_at = (
+        next((key for key in keys if key in begin), "") for keys in (_ASKED, _REPLIED, _ASKED_AT, _REPLIED_AT)
+    )
     at = ", 'timestamp': at" if asked_at or replied_at else ""
     said = [
-        f"({role!r}, record[{key!r}]" + (f", record[{time!r}])" if time else ", None)" if at else ")")
+        f"({role!r}, record[{key or '...'!r}]" + (f", record[{time!r}])" if time else ", None)" if at else ")")
         for role, key, time in (("user", asked, asked_at), ("assistant", replied, replied_at))
     ]
     pairs = f"role, said{', at' if at else ''} in ({', '.join(said)})"
     made = f"[{{'role': role, 'content': str(said){at}}} for {pairs} if said and said == said]"
-    return messages, "", "records", made if group else f"{{'messages': {made}}}", group
+    return [
+        _MESSAGES,
+        *(_grouped(group, made) if group else [_written("record in records", f"{{'messages': {made}}}")]),
+    ]
+
+
+def _messages(found: list[dict[str, Any]], where: str) -> str | None:
+    """Code for the messages in these objects; None if they are none."""
+    parts = [(_part(each, _ROLE), _part(each, _TEXT)) for each in found]
+    both = [(role, text) for role, text in parts if role and text and role[0] != text[0]]
+    if not both:
+        return None
+    (role, first, _), (text, needed, _) = both[0]
+    names = dict.fromkeys(str(name) for (_, _, name), _ in both if name not in ROLES)
+    roles = {name: "user" if name == both[0][0][2] else "assistant" for name in names}
+    who = f"{roles}.get({role}, {role})" if roles else role
+    needs = [f"each.get({key!r})" for key in dict.fromkeys((needed, first))]
+    some = " and ".join([*needs, *([text] if ".get(" in text else [])])
+    when = next((time[0] for each in found if (time := _part(each, _TIME, str | int | float))), None)
+    at = f", 'timestamp': {when}" if when else ""
+    return f"[{{'role': {who}, 'content': {text}{at}}} for each in {where} if {some}]"
 
 
 def _places(records: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:

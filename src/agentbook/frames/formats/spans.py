@@ -24,7 +24,20 @@ from typing import Any, TypeVar
 
 from ..analysis.turn_details import DETAILS, numbers_of
 from .messages import is_agents, messages_of
-from .model import DAMAGE, Conversation, Item, Message, Problems, Result, ToolCall, amount, check_counts, mapping, parsed, whole
+from .model import (
+    DAMAGE,
+    Conversation,
+    Item,
+    Message,
+    Problems,
+    Result,
+    ToolCall,
+    amount,
+    check_counts,
+    mapping,
+    parsed,
+    whole,
+)
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.
@@ -184,7 +197,9 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
             if rank < ranks.get(field_, 99):
                 found[field_], ranks[field_] = values[name], rank
     # What many spans have in common is kept once.
-    texts = {name: sys.intern(str(found[name])) or ("" if name == "error" else None) for name in _TEXTS if name in found}
+    texts = {
+        name: sys.intern(str(found[name])) or ("" if name == "error" else None) for name in _TEXTS if name in found
+    }
     if not (texts.get("id") and texts.get("trace")):
         raise LookupError("a span without ids")
     is_said = not found.keys().isdisjoint(("instructions", "input", "output"))
