@@ -15,6 +15,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -75,6 +76,7 @@ class Hidden(str):
         return format(MASK, spec)
 
 
+@lru_cache(4096)
 def is_secret_name(name: str) -> bool:
     """Whether the values of a field with this name are masked in records and frames.
 

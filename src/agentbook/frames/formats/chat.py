@@ -147,7 +147,7 @@ def _describe(talk: Conversation, record: Mapping[str, Any], problem: Problems) 
             last.usage = {BY_MODEL: counts}
         if is_cost(cost := first(record, "response_cost", "spend")):
             last.usage = {**(last.usage or {}), "reported_cost": cost}
-        last.at = last.at or problem.end(user and user.at, record.get(ended), ended)
+        last.at = last.at or problem.end(None if user is None else user.at, record.get(ended), ended)
         last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
 
 

@@ -107,7 +107,7 @@ class _Session:
         message.usage, message.model = {**usage}, self.model
 
 
-def _place(cwd: Any) -> dict[str, str | None]:
+def _place(cwd: Any) -> dict[str, Any]:
     """A workspace: the folder in which an agent worked."""
     folder = text_or_none(cwd)
     return {"workspace_id": folder, "workspace": folder and re.split(r"[/\\]", folder.rstrip("/\\"))[-1]}

@@ -154,15 +154,14 @@ def messages_of(value: Any, role: str, problem: Problems, depth: int = 0) -> lis
 
 def opened(value: Mapping[str, Any]) -> dict[str, Any]:
     """A message without what libraries put around it."""
-    among = () if "role" in value else ("message", "kwargs", "data")
-    inner: Mapping[str, Any] = next((value[name] for name in among if isinstance(value.get(name), dict)), {})
-    whole = {**value, **inner}
+    whole = dict(value)
+    for name in () if "role" in value else ("data", "kwargs", "message"):
+        whole |= each if isinstance(each := value.get(name), dict) else {}
     if isinstance(names := value.get("id"), list) and names:  # of LangChain's class
         whole["type"] = names[-1]
     if "isCreatedByUser" in value:  # of LibreChat
         whole["role"] = "user" if value["isCreatedByUser"] else "assistant"
-    if not whole.get("tool_calls"):
-        whole["tool_calls"] = mapping(whole.get("additional_kwargs")).get("tool_calls")
+    whole["tool_calls"] = whole.get("tool_calls") or mapping(whole.get("additional_kwargs")).get("tool_calls")
     return whole
 
 

@@ -24,6 +24,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+import msgspec
 import pandas as pd
 
 from ..._text import visible
@@ -41,7 +42,8 @@ _RAW = 200  # characters of a problem's raw value
 # What a record raises that is damaged in a way that its format does not expect.
 DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _EPOCH, _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC)
-_ENDS, _MAX_SCALAR = {"{": "}", "[": "]", '"': '"'}, 400  # characters of JSON, and of a number
+_ENDS = {"{": "}", "[": "]", '"': '"'}  # of JSON
+_SCALAR = re.compile(r"-?[0-9][0-9.eE+-]{0,399}|true|false|null")
 _WHOLE = re.compile(r"[0-9]{1,15}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?")
 
@@ -531,11 +533,10 @@ def moment_of(value: Any) -> datetime | None:
     of which the size says the unit, and texts of ISO 8601.
     """
     if isinstance(value, datetime):
-        if (value.tzinfo is UTC and type(value) is datetime) or value is pd.NaT:
-            return None if value is pd.NaT else value
-        return parse_moment(value.isoformat())
+        is_plain = type(value) is datetime and value.tzinfo is UTC
+        return None if value is pd.NaT else value if is_plain else parse_moment(value.isoformat())
     text = str(value).strip() if isinstance(value, str | Real | Decimal) and not isinstance(value, bool) else ""
-    if not _NUMBER.fullmatch(text):  # some numbers are texts of ISO 8601, too
+    if text[4:5] == "-" or not _NUMBER.fullmatch(text):  # some numbers are texts of ISO 8601, too
         return parse_moment(text)
     number = Decimal(text)
     unit = next((unit for unit in (1, 10**3, 10**6, 10**9) if abs(number) < 10**11 * unit), None)
@@ -545,20 +546,19 @@ def moment_of(value: Any) -> datetime | None:
         return None
 
 
-def decoded(text: str) -> Any:
-    """The value of a JSON text; the text itself if it is not JSON."""
-    begun = text.strip()
-    if begun[-1:] != _ENDS.get(begun[:1], begun[-1:]) or (begun[:1] not in _ENDS and len(begun) > _MAX_SCALAR):
-        return text  # trying costs far more where it fails
-    try:
-        return read_value(text.encode("utf-8", "replace"))
-    except UNREADABLE:
-        return text
-
-
 def parsed(value: Any) -> Any:
     """The value of a JSON text; another value as it is."""
-    return decoded(value) if isinstance(value, str) else value
+    begun = value.strip() if isinstance(value, str) else ""
+    if not (begun[-1:] == _ENDS[begun[0]] if begun[:1] in _ENDS else _SCALAR.fullmatch(begun)):
+        return value  # trying costs far more where it fails
+    try:
+        return msgspec.json.decode(begun)
+    except (*UNREADABLE, UnicodeEncodeError):
+        pass
+    try:
+        return read_value(begun.encode("utf-8", "replace"))
+    except UNREADABLE:
+        return value
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -43,6 +43,7 @@ _LONGEST_SAMPLE = 256 << 20  # bytes; more is no conversation
 _LONGEST_MENDED = 16 << 20  # bytes of a line that is read even if it is no strict JSON; that takes time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
 _RESOURCES = ("events", "sessions", "agents", "workspaces")
+_COLUMNS = {"id", "type", "session_id", "task_id", "content", "created_at", "updated_at"}  # which hold no secrets
 _Numbered = Iterator[tuple[int, Any]]
 # Where a document has its records: of the APIs of Langfuse, OpenAI, Phoenix and
 # LangSmith, Langfuse's download of a trace, and Inspect's log.
@@ -359,15 +360,14 @@ def _paths(source: Any) -> Iterator[tuple[Path, str, Path | None]]:
 
 def _encoded(events: list[dict[str, Any]]) -> bytes:
     """Events as the inside of a JSON array, without secrets beside their contents."""
-    shown = [{name: _shown(name, each) for name, each in event.items()} for event in events]
+    for event in events:
+        beside = {name: value for name, value in event.items() if name not in _COLUMNS}
+        shown = masked(mask_secrets, beside)
+        event |= shown if isinstance(shown, dict) else dict.fromkeys(beside, shown)
     try:
-        return msgspec.json.encode(shown)[1:-1]
+        return msgspec.json.encode(events)[1:-1]
     except OverflowError:  # an integer beyond 64 bits
-        return json.dumps(shown, default=str).encode()[1:-1]
-
-
-def _shown(name: str, value: Any) -> Any:
-    return value if name == "content" else masked(lambda each: mask_secrets({name: each})[name], value)
+        return json.dumps(events, default=str).encode()[1:-1]
 
 
 def _records(path: Path, file: Any, problem: Problems) -> _Numbered:

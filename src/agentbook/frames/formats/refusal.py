@@ -126,8 +126,8 @@ def _grouped(key: str, messages: str) -> list[str]:
 def _conversion(records: list[dict[str, Any]]) -> list[str]:
     """The nearest format, and the lines that convert records to it."""
     begin = records[0] if records else {}
-    for fields, nearest, line, loop in _TOOLS:
-        if begin.keys() >= fields:
+    for names, nearest, line, loop in _TOOLS:
+        if begin.keys() >= names:
             return [nearest, _written(loop, line)]
     group = next((key for key in _GROUP if isinstance(begin.get(key), str | int)), "")
     for page, path, found in _places(records):
@@ -142,7 +142,7 @@ def _conversion(records: list[dict[str, Any]]) -> list[str]:
         if is_openai({"messages": found}):
             ordered = f"sorted({where}, key=lambda each: each['created_at'])"  # the API has the latest first
             made = "[record]" if is_part else ordered if all("created_at" in each for each in found) else f"[*{where}]"
-        elif (made := _messages(found, "[record]" if is_part else where)) is None:
+        elif not (made := _messages(found, "[record]" if is_part else where)):
             continue
         if is_part:
             return [_MESSAGES, *_grouped(group, made)]
@@ -166,12 +166,12 @@ def _conversion(records: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _messages(found: list[dict[str, Any]], where: str) -> str | None:
-    """Code for the messages in these objects; None if they are none."""
+def _messages(found: list[dict[str, Any]], where: str) -> str:
+    """Code for the messages in these objects; empty if they are none."""
     parts = [(_part(each, _ROLE), _part(each, _TEXT)) for each in found]
     both = [(role, text) for role, text in parts if role and text and role[0] != text[0]]
     if not both:
-        return None
+        return ""
     (role, first, _), (text, needed, _) = both[0]
     names = dict.fromkeys(str(name) for (_, _, name), _ in both if name not in ROLES)
     roles = {name: "user" if name == both[0][0][2] else "assistant" for name in names}
