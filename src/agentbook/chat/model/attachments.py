@@ -14,7 +14,7 @@ from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
 from ..._masking import is_secret, mask_text
-from ..._text import check_text, replace_surrogates
+from ..._text import check_text, count_text, replace_surrogates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,8 +115,8 @@ def _table(table: Any, name: str, rows: int, format: str, mask: bool) -> str:
     else:
         whole = frame_of(table, caller="attach")
         first, length = whole.head(rows), len(whole)
-    size = f"{length:,} rows" if length <= rows else f"the first {rows:,} of {length:,} rows"
-    note = f"{size} × {len(first.columns):,} column{'s' * (len(first.columns) != 1)}"
+    size = count_text(length, "row") if length <= rows else f"the first {rows:,} of {length:,} rows"
+    note = f"{size} × {count_text(len(first.columns), 'column')}"
     plain_index = isinstance(first.index, pd.RangeIndex) and first.index.name is None
     first = first if plain_index else first.reset_index()
     if mask:
