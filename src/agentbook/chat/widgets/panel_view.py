@@ -283,7 +283,7 @@ def empty_html(conversation: Conversation) -> str:
 
 def _time(entry: SessionEntry) -> str:
     """The time as an element, which a page shows as the reader's."""
-    at = entry.started_at
+    at = entry.last_at or entry.started_at
     return f'<time datetime="{at.isoformat()}">{entry.time} UTC</time>' if at else ""
 
 
