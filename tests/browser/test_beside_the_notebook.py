@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from support.lab import Lab, Page, write_notebook
 
 pytestmark = pytest.mark.browser
 
+COMPARE = 'ab.Compare(client, "acme~playground", ["echo", "verbose"])'
 REPLY = "# A report\n\n## A part\n\n**注意：**请先备份。\n\n```python\nx = 'a line that is " + "long " * 60 + "'\n```"
 TITLES = "() => [...document.querySelectorAll('.jp-tocItem-content')].map(each => each.textContent.trim())"
 
@@ -74,8 +78,21 @@ def a_copy_shows_its_transcript(lab: Lab, page: Page) -> None:
     page.page.emulate_media(media="screen")
 
 
+def test_a_notebook_executed_without_a_browser_shows_its_conversations(lab: Lab, page: Page) -> None:
+    chats = PANEL.format(name="one", agent="echo", height=160), f"two = {COMPARE}\ntwo"
+    notebook = write_notebook(lab.root / "executed.ipynb", [CONNECT, *chats, "one.ask('To 1')", "two.ask('To 2')"])
+    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", notebook]
+    environment = {**os.environ, "AGENTBOOK_DATA": str(lab.data)}
+    subprocess.run(command, check=True, capture_output=True, timeout=240, env=environment)
+    page.open("executed.ipynb")
+    for cell in (1, 2):
+        transcript = page.show_cell(cell).locator(".ab-static")
+        expect(transcript).to_be_visible()
+        expect(transcript.locator(".ab-agent").first).to_contain_text(f"To {cell}")
+
+
 BLOCKS = "```python\nx = 1\n```\n\n```python\ny = 2\n```"
-TABLE = "|a|b|\n|-|-|\n|=SUM(A1)|1|\n|short|\n" + "|x|7|\n" * 10_000
+TABLE = "|a|b|\n|-|-|\n|=SUM(A1)|1|\n|short|\n|long|1|2|\n" + "|x|7|\n" * 10_000
 # Returns what the buttons say, which they do for a moment only.
 PRESS = """n => [...document.querySelectorAll('.jp-CodeCell .ab-inner')].map(panel => {
   const button = panel.querySelectorAll('.ab-code .ab-insert')[n];
@@ -109,11 +126,12 @@ def test_panels_that_insert_at_once_keep_to_their_cells(lab: Lab, page: Page) ->
     assert sources() == made, "what was deleted is not below any more"
     page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = true; }}")
     assert press(0) == ["Not inserted"] * 2
+    expect(page.page.locator(".jp-CodeCell .ab-chat [role=alert]:visible")).to_have_count(2)  # and why
     assert sources() == made
     page.page.evaluate(f"() => {{ {NOTEBOOK}.model.readOnly = false; }}")
     page.show_cell(1).get_by_role("button", name="As DataFrame").click()
     frame: dict[str, Any] = {}
     exec(sources()[2], frame)
-    assert (frame["table"].shape, frame["table"]["a"][0]) == ((10_002, 2), "=SUM(A1)")
+    assert (frame["table"].shape, frame["table"]["a"][0]) == ((10_003, 2), "=SUM(A1)")
     assert frame["table"]["b"].isna().sum() == 1, "a short row"
     assert page.errors == []

@@ -45,6 +45,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       send({ do: "pictures" });
       log.focus(); // the button that was pressed goes
     },
+    tell: (text) => composer.tell(text),
     edit: (text) => composer.fill(text),
     begin: (text) => composer.submit(text),
     attach: (name, text, size) => send({ do: "attach", name, text, size }),
@@ -103,6 +104,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
   function mount(el, root, drawFields, answers = {}) {
     const style = element("style");
     const endKeys = keepKeys(root, () => sessions.cancel() || drawer.shut(true) || composer.stop());
+    root.addEventListener("pointerdown", ({ target }) => drawer.leave(target));
     for (const name of ["dragover", "drop"]) root.addEventListener(name, composer.take);
 
     function draw(changes) {

@@ -256,5 +256,5 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
 
   const { answers } = mentions;
   const shut = () => mentions.shut() || (stop.hidden ? false : (pressStop(), true));
-  return { root, box, draw, focus, fill, submit, take, offer, answered, answers, stop: shut };
+  return { root, box, draw, focus, fill, submit, take, tell, offer, answered, answers, stop: shut };
 }

@@ -55,6 +55,11 @@ export function drawerView(back) {
     return true;
   }
 
+  /* A press anywhere else in the panel closes it. */
+  function leave(pressed) {
+    if (!root.contains(pressed) && !opener?.contains(pressed)) shut(false);
+  }
+
   /* Show a view that begins anew, unless it is the one that is shown. */
   function toggle(name, view, by) {
     if (content === view.root) return shut(true);
@@ -63,7 +68,7 @@ export function drawerView(back) {
   }
 
   const focus = () => close.focus({ preventScroll: true });
-  return { root, open, toggle, shut, focus, shows: (made) => content === made };
+  return { root, open, toggle, shut, leave, focus, shows: (made) => content === made };
 }
 
 /* A button in the head that opens the drawer. */

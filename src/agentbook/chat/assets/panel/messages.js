@@ -33,15 +33,13 @@ function edit(question, act) {
 }
 
 /* Make a cell of a block of code, without the line break that ends the block, or of a table. */
-function insert(button, htmlOf) {
+function insert(button, htmlOf, act) {
   const isTable = button.matches(".ab-tabular");
   const source = isTable ? tableCode(button, htmlOf) : sourceOf(button).replace(/\n$/, "");
   const kind = /\bab-as-(\w+)/.exec(button.className)?.[1];
-  says(
-    button,
-    notebook()?.insertBelow(button, source, kind) ? "Inserted" : "Not inserted",
-    isTable ? "As DataFrame" : "Insert below",
-  );
+  const isThere = notebook()?.insertBelow(button, source, kind);
+  says(button, isThere ? "Inserted" : "Not inserted", isTable ? "As DataFrame" : "Insert below");
+  act.tell(isThere ? "" : "Not inserted: this notebook cannot be changed here. Copy the text instead.");
 }
 
 /* The code of a table, from its HTML as it was before formulas in it were typeset. */
@@ -79,7 +77,7 @@ export function listenToMessages(root, act, htmlOf) {
     const button = event.target.closest?.("button");
     if (!button) return;
     if (button.matches(".ab-copy")) copyFor(button, sourceOf(button));
-    else if (button.matches(".ab-insert")) insert(button, htmlOf);
+    else if (button.matches(".ab-insert")) insert(button, htmlOf, act);
     else if (button.matches(".ab-again")) act.again(button.closest("[data-turn]").getAttribute("data-turn"));
     else if (button.matches(".ab-load")) act.pictures();
     else if (button.matches(".ab-edit")) edit(button.closest(".ab-me"), act);
