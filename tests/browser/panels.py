@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from playwright.sync_api import Locator, expect
 
 from support.lab import Page, axe_violations
@@ -41,17 +43,24 @@ class Panel:
         expect(self.status).to_have_text("Answered.")
 
 
-def look_in_all_ways(page: Page, root: Locator, name: str) -> None:
-    """Look at a view in other colours, with less room, and from right to left."""
+def in_all_ways(page: Page, root: Locator) -> Iterator[str]:
+    """Show a view in other colours, with less room, and from right to left."""
     size = page.page.viewport_size
     assert size is not None
-    for way in ("light", "dark", "contrast", "narrow", "zoomed", "right-to-left"):
+    for way in ("light", "dark", "Dark High Contrast", "contrast", "narrow", "zoomed", "right-to-left"):
         width = {"narrow": 400, "zoomed": size["width"] // 2}.get(way, size["width"])  # 200 % halves the width
         page.page.set_viewport_size({"width": width, "height": size["height"]})
-        page.set_theme("JupyterLab Dark" if way == "dark" else "JupyterLab Light")
+        page.set_theme(f"JupyterLab {way.title() if 'ark' in way else 'Light'}")
         page.page.emulate_media(forced_colors="active" if way == "contrast" else "none")
         page.page.evaluate("dir => { document.documentElement.dir = dir; }", "rtl" if "right" in way else "")
         root.evaluate("root => root.scrollIntoView({block: 'start'})")
+        yield way
+    page.page.evaluate("() => document.documentElement.removeAttribute('dir')")
+    page.page.set_viewport_size(size)
+
+
+def look_in_all_ways(page: Page, root: Locator, name: str) -> None:
+    for way in in_all_ways(page, root):
         page.screenshot(f"{name}-{way}")
         assert axe_violations(root) == [], way
         head, frame = root.locator(".ab-head").first.bounding_box(), root.bounding_box()
@@ -59,5 +68,3 @@ def look_in_all_ways(page: Page, root: Locator, name: str) -> None:
         assert frame is not None
         assert head["height"] < 48, "one row"
         assert head["width"] <= frame["width"]
-    page.page.evaluate("() => document.documentElement.removeAttribute('dir')")
-    page.page.set_viewport_size(size)

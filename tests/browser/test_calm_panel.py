@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browser.panels import CONNECT, PANEL, Panel
+from browser.panels import CONNECT, PANEL, Panel, in_all_ways
 from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -61,11 +61,16 @@ def test_what_can_be_done_with_a_message_is_a_row_of_icons_and_two_stops_of_tab(
     assert all(box["width"] <= 28 for box in row), "icons, and no words"
     composer, said = box_of(panel.root.locator(".ab-composer")), box_of(panel.questions.last)
     assert abs(said["x"] + said["width"] - composer["x"] - composer["width"]) < 2
+    expect(last).to_have_css("background-color", "rgba(0, 0, 0, 0)")
     last.get_by_role("button", name="Good").click()
     expect(last.get_by_role("button", name="Good")).to_have_attribute("aria-pressed", "true")
     expect(last.get_by_role("button", name="Good")).to_be_focused()
     time = panel.root.locator(".ab-me time").last
     assert time.evaluate("time => getComputedStyle(time).opacity") == "0"
+    panel.root.locator(".ab-me").last.get_by_role("button", name="Edit").focus()
+    expect(time).to_have_css("opacity", "1")
+    panel.box.focus()
+    expect(time).to_have_css("opacity", "0")
     panel.questions.last.hover()
     expect(time).to_have_css("opacity", "1")
     expect(time).to_contain_text("today")
@@ -90,6 +95,15 @@ def test_what_can_be_done_with_a_message_is_a_row_of_icons_and_two_stops_of_tab(
     assert axe_violations(panel.root) == []
 
 
+# How far the log is from its end, and its last question from the top, as painted:
+# what observes the log's size has been told.
+PAINTED = """log => new Promise(done => new ResizeObserver((_, own) => {
+  own.disconnect();
+  const top = [...log.querySelectorAll('.ab-me')].at(-1).getBoundingClientRect().top;
+  done([Math.abs(log.scrollTop), top - log.getBoundingClientRect().top]);
+}).observe(log))"""
+
+
 def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Page) -> None:
     write_notebook(lab.root / "reading.ipynb", [CONNECT, PANEL.format(name="echo", agent="echo", height=300)])
     page.open("reading.ipynb")
@@ -98,10 +112,9 @@ def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Pa
     long = "\n\n".join(f"Paragraph {n} of many." for n in range(25))
 
     def above_the_question() -> float:
-        # As painted: the log has told its height only then.
-        page.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert panel.log.evaluate("log => Math.abs(log.scrollTop)") < 2
-        return box_of(panel.root.locator(".ab-me").last)["y"] - box_of(panel.log)["y"]
+        from_the_end, above = panel.log.evaluate(PAINTED)
+        assert from_the_end < 2, "a full view follows the end"
+        return float(above)
 
     panel.send("The first one")
     panel.wait_for_reply(1, "The first one")
@@ -114,7 +127,7 @@ def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Pa
     page.screenshot("panel-question-on-top")
     panel.send(long)
     panel.wait_for_reply(4, "Paragraph 24")
-    assert panel.log.evaluate("log => Math.abs(log.scrollTop)") < 2, "a full view follows the end"
+    assert above_the_question() < 0
     panel.log.evaluate("log => { log.scrollTop = -200; }")
     expect(panel.button("Jump to the end")).to_be_visible()
     panel.send("A last one")
@@ -139,16 +152,25 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     card = panel.root.locator(".ab-attached")
     expect(card.get_by_role("button", name="Remove orders")).to_be_visible()
     card.locator("summary").click()
+    expect(card.locator("summary")).to_have_text(re.compile(r"orders 1 row × 1 column, .* masked$"))
     expect(card.locator("th, td")).to_have_text(["email", "[…]"])
     expect(card.get_by_text("Masked: an e-mail address")).to_be_visible()
     page.screenshot("panel-attached-table")
     card.get_by_role("button", name="Remove orders").click()
     expect(card).to_have_count(0)
     expect(panel.box).to_be_focused()
+    assert box_of(panel.box)["height"] < 40
+    panel.box.fill("\n" * 4)
+    assert box_of(panel.box)["height"] > 80, "it grows"
+    expect(panel.box).to_have_css("resize", "none")
+    buttons = panel.root.locator(".ab-composer").get_by_role("button")
+    expect(buttons).to_have_text(["Attach", "Send"])
+    assert all(box_of(button)["width"] <= 32 for button in buttons.all()), "icons"
     panel.box.fill("Look at")
     panel.button("Attach").click()
     expect(panel.box).to_have_value("Look at @")
-    expect(panel.root.get_by_role("option").filter(has_text="orders")).to_be_visible()
+    for name in ("orders", "composer.ipynb", "the cell above"):
+        expect(panel.root.get_by_role("option").filter(has_text=name)).to_be_attached()
     page.screenshot("panel-composer")
     panel.page.keyboard.press("Escape")
     panel.box.fill("2")
@@ -169,9 +191,13 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     page.screenshot("panel-late")
 
 
+SESSIONS = """begun = client.sessions.start("acme~playground", agent_id="acme~echo", prompt="Begun first")
+ab.Compare(client, "acme~playground", ["guide", "echo"]).ask("Compared words")
+client.sessions.ask(begun, "Said last");"""
+
+
 def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab: Lab, page: Page) -> None:
-    compared = 'compare = ab.Compare(client, "acme~playground", ["guide", "echo"])\ncompare.ask("Compared words");'
-    cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=300), compared]
+    cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=300), SESSIONS]
     write_notebook(lab.root / "overlays.ipynb", cells)
     page.open("overlays.ipynb")
     page.hide_file_browser()
@@ -179,11 +205,12 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
     panel, keyboard = Panel(page, 1), page.page.keyboard
     page.show_cell(1)
     place = box_of(panel.button("Sessions"))
-    panel.send("Hello")
+    panel.send("Hello, " + "on a page that is narrow " * 4)
     panel.wait_for_reply(1, "Hello")
     assert box_of(panel.button("Sessions")) == place, "it stays as the others appear"
     head = panel.root.locator(".ab-head").get_by_role("button")
     expect(head).to_have_text(["New session", "Sessions", "More"])
+    assert all(box_of(button)["width"] <= 32 for button in head.all()), "icons"
     before = [box_of(part) for part in (panel.root, panel.box, panel.log)]
     again = panel.log.get_by_role("button", name="Ask again")
     for opener, name in (
@@ -209,6 +236,9 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
         keyboard.press("Escape")
         expect(overlay).to_be_hidden()
         expect(opener).to_be_focused()
+    panel.button("More").click()
+    panel.box.click()
+    expect(panel.root.get_by_role("group", name="More")).to_be_hidden()  # a press elsewhere closes it, too
     page.page.set_viewport_size({"width": 400, "height": 900})
     page.show_cell(1)
     assert box_of(panel.root.locator(".ab-head"))["height"] < 48
@@ -218,9 +248,9 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
 
 
 def look_at_the_sessions(page: Page, overlay: Locator) -> None:
-    """By day, a comparison as one row, the reader's own first and others' on demand."""
+    """By day and last message, comparisons as one row, others' on demand and last."""
     today = overlay.get_by_role("list", name="Today", exact=True)
-    expect(today.get_by_role("listitem").first).to_contain_text("Hello")
+    expect(today.get_by_role("listitem")).to_contain_text(["Hello", "Begun first", "Compared words"])
     expect(today.get_by_text("Compared words")).to_have_count(1)
     expect(today.get_by_role("listitem").filter(has_text="Compared words")).to_contain_text("comparison")
     expect(overlay.get_by_text("by katherine")).to_have_count(0)
@@ -238,6 +268,11 @@ WITHOUT_THEME = """root => {
     for (const [name] of cssText.matchAll(/--jp-[\\w-]+/g)) root.style.setProperty(name, 'initial');
 }"""
 
+DARKEN = {  # VS Code, Colab
+    "body": "body => body.classList.toggle('vscode-dark')",
+    "html": "html => html.toggleAttribute('theme') && html.setAttribute('theme', 'dark')",
+}
+
 
 def test_a_panel_can_be_read_in_every_look(lab: Lab, page: Page) -> None:
     reply = "# A\n\n| n |\n|--|\n| 1 |\n\n```python\nx = 'y'  # z\n```\n\n[a link](https://stray.example) `code`"
@@ -252,7 +287,6 @@ def test_a_panel_can_be_read_in_every_look(lab: Lab, page: Page) -> None:
     panel.root.locator(".ab-attached summary").click()
 
     def look(name: str) -> None:
-        page.show_cell(1)
         panel.button("Sessions").click()
         expect(panel.root.locator(".ab-entry").first).to_be_visible()
         page.screenshot(f"panel-look-{name}-sessions")
@@ -263,29 +297,12 @@ def test_a_panel_can_be_read_in_every_look(lab: Lab, page: Page) -> None:
         edge = panel.root.evaluate("root => root.scrollWidth - root.clientWidth")
         assert edge <= 1, name
 
-    for theme in ("JupyterLab Dark", "JupyterLab Dark High Contrast", "JupyterLab Light"):
-        page.set_theme(theme)
-        look(theme.split(" ", 1)[1])
-    page.page.emulate_media(forced_colors="active")
-    look("forced colours")
-    page.page.emulate_media(forced_colors="none")
-    for name, width in (("400 px", 400), ("200 %", 600)):
-        page.page.set_viewport_size({"width": width, "height": 900})
-        look(name)
-    page.page.set_viewport_size({"width": 1200, "height": 1000})
-    page.page.evaluate("() => { document.documentElement.dir = 'rtl'; }")
-    look("right to left")
-    page.page.evaluate("() => { document.documentElement.dir = 'ltr'; }")
+    for way in in_all_ways(page, panel.root):
+        look(way)
     panel.root.evaluate(WITHOUT_THEME)
-    for name, darken in (
-        ("VS Code", "() => document.body.classList.toggle('vscode-dark')"),
-        (
-            "Colab",
-            "() => document.documentElement.toggleAttribute('theme') && document.documentElement.setAttribute('theme', 'dark')",
-        ),
-    ):
-        page.page.evaluate(darken)
+    for name, darken in DARKEN.items():
+        page.page.locator(name).evaluate(darken)
         assert panel.root.evaluate("root => getComputedStyle(root).backgroundColor") == "rgb(33, 33, 33)", name
         look(name)
-        page.page.evaluate(darken)
+        page.page.locator(name).evaluate(darken)
     assert panel.root.evaluate("root => getComputedStyle(root).backgroundColor") == "rgb(255, 255, 255)"

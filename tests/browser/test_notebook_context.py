@@ -166,6 +166,8 @@ def attach_what_failed(page: Page, panel: Panel) -> None:
     expect(offer).to_be_visible()
     page.screenshot("failed")
     assert axe_violations(panel.root) == []
+    expect(panel.root.locator(".ab-attached")).to_have_count(0)  # nothing is attached or sent by itself
+    expect(panel.questions).to_have_count(2)
     offer.click()
     expect(offer).to_be_hidden()
     expect(panel.root.locator(".ab-attached")).to_have_count(1)
