@@ -227,7 +227,7 @@ async def test_an_empty_panel_offers_the_readers_last_session_with_the_agent() -
     platform.other_sessions = [
         Record(id="s1", name="Another's", created_at=at, initiator={"id": "k9", "type": "api_key", "name": "desk"}),
         Record(id="s2", name="With another", created_at=at, **own | {"agent": {"name": "echo"}}),
-        Record(id="s3", name="<b>Mine</b>", created_at=at, **own),
+        Record(id="s3", name="<b>Mine</b>", created_at=at, updated_at="2026-03-03T08:05:00Z", **own),
         Record(id="s4", name="Before", created_at=at, **own),
     ]
     conversation = make_conversation(platform)
@@ -235,7 +235,7 @@ async def test_an_empty_panel_offers_the_readers_last_session_with_the_agent() -
     shown = empty_html(conversation)
     assert 'data-session="s3"' in shown
     assert "<span>Continue: &lt;b&gt;Mine&lt;/b&gt;</span>" in shown
-    assert '<time datetime="2026-03-02T10:00:00+00:00">2 Mar 10:00 UTC</time>' in shown
+    assert '<time datetime="2026-03-03T08:05:00+00:00">3 Mar 08:05 UTC</time>' in shown
     assert shown.count("data-session") == 1
     await conversation.start("Hello")
     await conversation.new_session()
