@@ -43,6 +43,12 @@ class Panel:
         expect(self.status).to_have_text("Answered.")
 
 
+def box_of(part: Locator) -> dict[str, float]:
+    box = part.bounding_box()
+    assert box is not None
+    return {"x": box["x"], "y": box["y"], "width": box["width"], "height": box["height"]}
+
+
 def in_all_ways(page: Page, root: Locator) -> Iterator[str]:
     """Show a view in other colours, with less room, and from right to left."""
     size = page.page.viewport_size
@@ -63,8 +69,6 @@ def look_in_all_ways(page: Page, root: Locator, name: str) -> None:
     for way in in_all_ways(page, root):
         page.screenshot(f"{name}-{way}")
         assert axe_violations(root) == [], way
-        head, frame = root.locator(".ab-head").first.bounding_box(), root.bounding_box()
-        assert head is not None
-        assert frame is not None
+        head, frame = box_of(root.locator(".ab-head").first), box_of(root)
         assert head["height"] < 48, "one row"
         assert head["width"] <= frame["width"]

@@ -35,7 +35,6 @@ def test_a_turn_is_asked_again_and_the_better_reply_chosen(lab: Lab, page: Page)
     for number, words in enumerate(("First", "كم جلسة في هذا الأسبوع؟ Show 3 sessions."), 1):
         panel.send(words)
         panel.wait_for_reply(number, words)
-        expect(panel.status).to_have_text("Answered.")
     panel.log.get_by_role("button", name="Ask again").last.focus()
     keyboard.press("Enter")
     drawer = panel.root.get_by_role("group", name="Ask again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,15 +81,16 @@ def a_copy_shows_its_transcript(lab: Lab, page: Page) -> None:
 
 def test_a_notebook_executed_without_a_browser_shows_its_conversations(lab: Lab, page: Page) -> None:
     chats = PANEL.format(name="one", agent="echo", height=160), f"two = {COMPARE}\ntwo"
-    notebook = write_notebook(lab.root / "executed.ipynb", [CONNECT, *chats, "one.ask('To 1')", "two.ask('To 2')"])
+    asks = "one.ask('To 1')\none.ask_again(0)", "two.ask('To 2')"
+    notebook = write_notebook(lab.root / "executed.ipynb", [CONNECT, *chats, *asks])
     command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", notebook]
     environment = {**os.environ, "AGENTBOOK_DATA": str(lab.data)}
     subprocess.run(command, check=True, capture_output=True, timeout=240, env=environment)
     page.open("executed.ipynb")
-    for cell in (1, 2):
-        transcript = page.show_cell(cell).locator(".ab-static")
-        expect(transcript).to_be_visible()
-        expect(transcript.locator(".ab-agent").first).to_contain_text(f"To {cell}")
+    for cell in (1, 2):  # each with two replies
+        replies = page.show_cell(cell).locator(".ab-static .ab-agent")
+        expect(replies.last).to_be_visible()
+        expect(replies).to_have_text([re.compile(f"To {cell}"), re.compile("eply after")])
 
 
 BLOCKS = "```python\nx = 1\n```\n\n```python\ny = 2\n```"

@@ -7,16 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browser.panels import CONNECT, PANEL, Panel, in_all_ways
+from browser.panels import CONNECT, PANEL, Panel, box_of, in_all_ways
 from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
-
-
-def box_of(part: Locator) -> dict[str, float]:
-    box = part.bounding_box()
-    assert box is not None
-    return {"x": box["x"], "y": box["y"], "width": box["width"], "height": box["height"]}
 
 
 def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None:
@@ -213,11 +207,8 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
     assert all(box_of(button)["width"] <= 32 for button in head.all()), "icons"
     before = [box_of(part) for part in (panel.root, panel.box, panel.log)]
     again = panel.log.get_by_role("button", name="Ask again")
-    for opener, name in (
-        (panel.button("Sessions"), "Sessions"),
-        (panel.button("More"), "More"),
-        (again, "Ask again"),
-    ):
+    openers = {"Sessions": panel.button("Sessions"), "More": panel.button("More"), "Ask again": again}
+    for name, opener in openers.items():
         opener.click()
         overlay = panel.root.get_by_role("group", name=name)
         expect(overlay).to_be_visible()

@@ -11,7 +11,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browser.panels import CONNECT, PANEL, Panel
+from browser.panels import CONNECT, PANEL, Panel, box_of
 from support.lab import Lab, Page, write_notebook
 from support.notebook7 import NEEDS_NOTEBOOK_7, NotebookPage
 
@@ -37,9 +37,7 @@ def test_what_the_page_itself_may_break(lab: Lab, page: Page) -> None:
     outputs = page.outputs()
     assert [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"] == []
     chart = show(page, 1, ".jp-OutputArea svg.marks:visible")
-    box = chart.bounding_box()
-    assert box is not None
-    assert box["width"] > 400
+    assert box_of(chart)["width"] > 400
     page.screenshot("chart")
     explorer = show(page, 2, ".ab-explorer")
     expect(explorer.locator(".ab-x-plot")).to_be_visible()

@@ -15,7 +15,7 @@ from browser.panel_pages import (
     restart,
     restart_the_kernel,
 )
-from browser.panels import CONNECT, PANEL, Panel
+from browser.panels import CONNECT, PANEL, Panel, box_of
 from support.lab import Lab, Page, axe_violations, write_notebook
 from support.notebook7 import EACH_APPLICATION
 
@@ -54,8 +54,7 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=600), ask]
     cells += [PANEL.format(name="slow", agent="slow", height=260)]
     cells += [PANEL.format(name="lost", agent="nobody-of-that-name", height=160)]
-    cells += ['ab.ChatPanel(client, session="0199a0b2-0000-7000-8000-000000000000", height="120px")']
-    cells += ["echo"]
+    cells += ['ab.ChatPanel(client, session="0199a0b2-0000-7000-8000-000000000000", height="120px")', "echo"]
     write_notebook(lab.root / "panel.ipynb", cells)
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open("panel.ipynb")
@@ -275,17 +274,14 @@ def check_that_the_log_scrolls_to_the_end_only_from_the_end(panel: Panel) -> Non
     assert above_the_end() < 2
     top = panel.root.locator(".ab-me").first
     panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
-    before = top.bounding_box()
-    assert before is not None
+    before = box_of(top)
     panel.page.evaluate(
         """code => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
             .requestExecute({code, store_history: false}).done.then(() => true)""",
         "echo.ask('Something that comes meanwhile.', timeout_s=60)",
     )
     panel.wait_for_reply(5, "comes meanwhile")
-    after = top.bounding_box()
-    assert after is not None
-    assert abs(after["y"] - before["y"]) < 1
+    assert abs(box_of(top)["y"] - before["y"]) < 1
     panel.send("A message of my own leads to the end.")
     panel.wait_for_reply(6, "leads to the end")
     assert above_the_end() < 2
@@ -427,8 +423,7 @@ def check_that_a_missing_session_is_reported_in_full(panel: Panel) -> None:
     expect(failure).to_contain_text("Session not found")
     edge = panel.root.evaluate("root => root.getBoundingClientRect().right")
     for part in (failure, panel.button("Reconnect")):
-        box = part.bounding_box()
-        assert box is not None
+        box = box_of(part)
         assert box["x"] + box["width"] <= edge, "it extends beyond the panel"
 
 

@@ -10,7 +10,7 @@ import signal
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browser.panels import CONNECT, PANEL, Panel
+from browser.panels import CONNECT, PANEL, Panel, box_of
 from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -164,9 +164,7 @@ def control_a_replay(page: Page, panel: Panel) -> None:
     handle.scroll_into_view_if_needed()
     page.screenshot("panel-replay-narrow")
     assert axe_violations(panel.root) == []
-    track = handle.bounding_box()
-    assert track is not None
-    assert track["width"] > 60
+    assert box_of(handle)["width"] > 60
     page.page.set_viewport_size({"width": 1200, "height": 1000})
 
 
