@@ -214,10 +214,15 @@ def test_events_get_topics_too() -> None:
 def test_a_file_gives_the_same_topics_back(tmp_path: Path) -> None:
     strange = pd.concat([TURNS, turns_of([["zq vw"], [None]], first=700)], ignore_index=True)
     for found in (found_topics(), ab.topics(strange)):
-        pd.to_pickle(found, tmp_path / "topics.pkl")
-        kept = pd.read_pickle(tmp_path / "topics.pkl")
-        pd.testing.assert_frame_equal(kept.frame, found.frame)
-        assert kept.of(strange).equals(found.of(strange))
+        loaded = ab.Topics.load(found.save(tmp_path / "topics.json"))
+        pd.testing.assert_frame_equal(loaded.frame, found.frame)
+        assert loaded.of(strange).equals(found.of(strange))
+    for text in ("", "{}", "[1]", '{"terms": 1}', "\xff"):
+        (tmp_path / "wrong.json").write_text(text, "latin-1")
+        with pytest.raises(ValueError, match=r"wrong\.json is not a file of topics"):
+            ab.Topics.load(tmp_path / "wrong.json")
+    with pytest.raises(FileNotFoundError):
+        ab.Topics.load(tmp_path / "missing.json")
 
 
 def test_a_notebook_shows_a_table_that_nothing_in_a_question_can_change() -> None:

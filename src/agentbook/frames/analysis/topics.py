@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import pandas as pd
 
+from ..._files import atomic_write, file_path
 from ..._masking import mask_text
 from ..._text import count_text, title, visible
 from ...api.errors import EmptyWarning
@@ -207,10 +210,21 @@ class _Model:
         return np.concatenate(numbers), np.concatenate(similar)
 
 
+class _File(msgspec.Struct):
+    """What `Topics.save` writes."""
+
+    idf: dict[str, float]
+    unknown: float
+    centres: list[list[float]]
+    reach: list[float]
+    names: list[str]
+    columns: dict[str, list[Any]]
+
+
 class Topics:
     """Groups of sessions about the same, and the topic of any turn.
 
-    Made by `topics`. ``pd.to_pickle(topics, "topics.pkl")`` keeps them.
+    Made by `topics` or `Topics.load`.
 
     Attributes
     ----------
@@ -227,8 +241,7 @@ class Topics:
     >>> found = ab.topics(history)
     >>> set(found.of(history.turns)) == set(found.frame["topic"])
     True
-    >>> pd.to_pickle(found, folder / "topics.pkl")
-    >>> same = pd.read_pickle(folder / "topics.pkl")
+    >>> same = ab.Topics.load(found.save(folder / "topics.json"))
     >>> same.of(history.turns).equals(found.of(history.turns))
     True
     """
@@ -262,6 +275,54 @@ class Topics:
         names = dict(zip(sessions, np.array([*self._names, OTHER], object)[numbers], strict=True))
         topic = frame["session_id"].astype(STR).map(names).astype(STR).fillna(OTHER)
         return topic.rename("topic")
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write them to a file, so that next month's turns get the same topics.
+
+        Parameters
+        ----------
+        path : str or path
+            A JSON file. It holds words and a question of each topic.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        model, columns = self._model, self.frame.astype(object).where(self.frame.notna(), None).to_dict("list")
+        file = _File(dict(model.idf), model.unknown, model.centres.tolist(), list(model.reach), self._names, columns)
+        target = file_path(path, "topics.save")
+        with atomic_write(target) as opened:
+            opened.write(msgspec.json.encode(file, enc_hook=list))
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Topics:
+        """The topics that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ValueError
+            If it is not a file of topics.
+        """
+        try:
+            file = msgspec.json.decode(Path(path).read_bytes(), type=_File)
+            centres = np.array(file.centres, np.float64).reshape(len(file.reach), len(file.idf))
+            frame = _frame_of(file.columns)
+        except (UnicodeError, ValueError, LookupError, TypeError) as error:
+            raise ValueError(f"{os.fspath(path)} is not a file of topics, which topics.save writes: {error}") from None
+        return cls(_Model(file.idf, file.unknown, centres, file.reach), file.names, frame)
 
     def __repr__(self) -> str:
         return f"<Topics: {self._sentence}>" if hasattr(self, "frame") else "<Topics>"
@@ -444,9 +505,12 @@ def topics(
         known = terms[topic] if topic >= 0 else []
         stable = stability[order[topic]] if topic >= 0 and len(stability) > 1 else np.nan
         rows.append((name, len(members), *about, known, [sessions[at] for at in shown], example, stable))
+    return Topics(model, labels, with_provenance(_frame_of(rows), asked, "topics", seed=seed))
+
+
+def _frame_of(rows: Any) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)
-    frame = frame.assign(**{name: list_column(frame[name]) for name in ("terms", "typical")})
-    return Topics(model, labels, with_provenance(frame, asked, "topics", seed=seed))
+    return frame.assign(**{name: list_column(frame[name]) for name in ("terms", "typical")})
 
 
 def with_topics(data: Any, topics: Topics) -> pd.DataFrame:
