@@ -199,7 +199,7 @@ def _id_of(entity: object) -> str:
         entity_id = str(entity_id)  # uuid.UUID
     if not isinstance(entity_id, str):
         found = "None, as the first() of a list without items is" if entity is None else type(entity).__name__
-        raise TypeError(f"Expected an id or a name (text), or a record that has an id, not {found}.")
+        raise TypeError(f"Expected an id, a name or a record, not {found}.")
     return entity_id
 
 

@@ -1,6 +1,6 @@
 """Connections run calls. Streams, loads and panels need nothing else from a client.
 
-A `Fetcher` runs those of many pages, for a loop over a list and for a load. A plan says
+`fetch` runs those of many pages, for a loop over a list and for a load. A plan says
 which page is next, and the pages come as they arrive: `Pagination` puts them in order.
 
 `Connection` blocks and works anywhere, a notebook cell included; `AsyncConnection` is
@@ -14,12 +14,10 @@ from __future__ import annotations
 import asyncio
 import numbers
 import os
-import queue
 import ssl
-import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import aclosing, closing
 from copy import copy
 from dataclasses import replace
@@ -36,7 +34,7 @@ from .errors import AgentbookError, invalid_argument
 from .pagination import AHEAD, Page, Pagination, Passes, Request
 from .policy import RateLimit, RequestFlow, Settings, deadline_exceeded, request_flow, shared_rate_limit, sleep
 from .record import Record
-from .transport import AsyncTransport, Network, SyncTransport
+from .transport import AsyncTransport, Network, SyncTransport, in_thread
 
 T = TypeVar("T")
 C = TypeVar("C", bound="AsyncConnection")
@@ -182,7 +180,7 @@ class Connection(_Base):
             except AgentbookError as refused:
                 request.outcome = refused
         yield from pagination.pages(first)
-        with closing(iter(Fetcher(pagination.next_ahead, self._run, AHEAD))) as arrived:
+        with closing(fetch(pagination.next_ahead, self._run, AHEAD)) as arrived:
             while not pagination.done and next(arrived, None) is not None:
                 yield from pagination.pages()
 
@@ -341,73 +339,40 @@ class AsyncConnection(_Base):
 # -- pages -----------------------------------------------------------------------------
 
 
-class Fetcher:
+def fetch(
+    next_request: Callable[[], Request | None], run: Run, concurrency: int, stopped: Future[None] | None = None
+) -> Generator[Request]:
     """The requests of a plan with their outcomes, in the order of their arrival.
-
-    Iterate it. The threads are daemons, so that a request that takes long does not
-    delay the end of a script.
 
     Parameters
     ----------
     next_request : callable
         Returns the next page to request, or None if there is none now.
     run : callable
-        Runs the call of a page.
+        Runs the call of a page, in a thread that does not delay the end of a script.
     concurrency : int
         Maximum number of requests at the same time.
-    queued : int
-        How many further ones wait for a thread, so that none is idle while the caller
-        works on a page.
+    stopped : Future, optional
+        Ends the iteration after what has arrived; done in any thread.
     """
-
-    def __init__(self, next_request: Callable[[], Request | None], run: Run, concurrency: int, queued: int = 0) -> None:
-        self._next_request, self._run = next_request, run
-        self._concurrency, self._most = concurrency, concurrency + queued
-        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._arrived: queue.SimpleQueue[tuple[Request, Page | BaseException | None] | None] = queue.SimpleQueue()
-        self._stopped = False
-
-    def __iter__(self) -> Generator[Request]:
-        under_way = threads = 0
-        try:
-            while True:
-                while under_way < self._most and (request := self._next_request()) is not None:
-                    under_way += 1
-                    self._requests.put(request)
-                    if threads < min(under_way, self._concurrency):
-                        threads += 1
-                        threading.Thread(target=self._fetch, name="agentbook-pages", daemon=True).start()
-                if not under_way or (news := self._arrived.get()) is None:
-                    return
-                under_way -= 1
-                request, outcome = news
-                if isinstance(outcome, (Page, AgentbookError)):
-                    request.outcome = outcome
-                    yield request
-                elif outcome is not None:
-                    raise outcome
-        finally:
-            self._stopped = True
-            for _ in range(threads):
-                self._requests.put(None)
-
-    def stop(self) -> None:
-        """End the iteration after what has arrived; call it from any thread."""
-        self._stopped = True
-        self._arrived.put(None)
-
-    def _fetch(self) -> None:
-        while (request := self._requests.get()) is not None:
-            outcome: Page | BaseException | None
+    under_way: dict[Future[Any], Request] = {}
+    stopped = stopped or Future()
+    while not stopped.done():
+        while len(under_way) < concurrency and (request := next_request()) is not None:
+            under_way[in_thread(partial(run, request.call), "agentbook-pages")] = request
+        if not under_way:
+            return
+        for arrived in wait([*under_way, stopped], return_when=FIRST_COMPLETED).done - {stopped}:
+            request = under_way.pop(arrived)
             try:
-                outcome = self._run(request.call) if request.is_wanted and not self._stopped else None
-            except BaseException as error:
-                outcome, self._stopped = error, self._stopped or not isinstance(error, AgentbookError)
-            self._arrived.put((request, outcome))
+                request.outcome = arrived.result()
+            except AgentbookError as refused:
+                request.outcome = refused
+            yield request
 
 
 async def fetch_async(next_request: Callable[[], Request | None], run: AsyncRun) -> AsyncGenerator[Request]:
-    """As `Fetcher`, awaited; the requests are tasks of the running loop."""
+    """As `fetch`, awaited; the requests are tasks of the running loop."""
     tasks: dict[asyncio.Future[Page], Request] = {}
     try:
         while True:

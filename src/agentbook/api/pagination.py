@@ -111,7 +111,6 @@ class Request:
     start: int
     size: int
     outcome: Page | AgentbookError | None = None
-    is_wanted: bool = True
 
 
 class Pagination:
@@ -249,7 +248,7 @@ class Pagination:
         keep = self._within_ends(ids, self._add_page(page, ids, request, is_first=is_first))
         self.items += sum(keep)
         if self.done:
-            self.drop_requests()
+            self.requests.clear()  # the pages on their way
         elif self.list_call.keyset and None in compress(ids, keep):
             self._note("an item has no id, after which the list could be continued")
         return None if all(keep) else keep
@@ -327,18 +326,12 @@ class Pagination:
 
     def _go_on(self) -> None:
         """Request one page after another from here on, by id where that is possible."""
-        self.drop_requests()
+        self.requests.clear()
         if self._can_go_by_id and not self._by_id:
             self._by_id, self._added, self._shared = True, 0, []
         self._last, self._planned = None, self._added
         if self._by_id or self._short:
             self._size = self._most
-
-    def drop_requests(self) -> None:
-        """Forget the pages on their way."""
-        for request in self.requests:
-            request.is_wanted = False
-        self.requests.clear()
 
     def _first_new(self, ids: Ids) -> int | None:
         """How many items a page shares with the one before; None if it does not fit."""
@@ -398,7 +391,7 @@ class Pagination:
 
     def resume(self) -> None:
         """Continue a stopped pass: the pages on their way are requested again."""
-        self.drop_requests()
+        self.requests.clear()
         self._planned, self._without_news, self._again = self._added, 0, False
         if self.done and self.problems:
             self.done = self.endless = False

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...api.calls import Call, ListCall
-from ...api.connection import AsyncRun, Fetcher, Run
+from ...api.connection import AsyncRun, Run, fetch
 from ...api.errors import AgentbookError, PartialLoad
 from ...api.pagination import PASSES, Ids, Page, Pagination, Request, warn_incomplete
 from ...api.transport import fulfil, in_thread
@@ -37,7 +37,6 @@ from ..parse.reader import PageReader, ParsedPage
 from ..parse.schemas import schema_of
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
-_QUEUED = 8  # further requests that wait for a thread, so that none is idle while pages are parsed
 _SLICE_S = 0.2  # length of one wait; Windows cannot interrupt waiting for a lock
 
 T = TypeVar("T")
@@ -112,7 +111,7 @@ class ListLoad:
                 self._add(request, reader)
         except AgentbookError as error:
             self.error = error
-            self.pagination.drop_requests()
+            self.pagination.requests.clear()
         return max(self.rows - rows, 0)
 
     def _add(self, request: Request, reader: PageReader) -> None:
@@ -225,17 +224,17 @@ class Loader:
         self._waiting, self._open = deque(loads), []
         for load in loads:
             load.resume()
-        fetcher = Fetcher(partial(self._next_request, bar), run, self._concurrency, _QUEUED)
-        planning: Future[None] = Future()
+        stopped, planning = Future[None](), Future[None]()
+        arriving = fetch(partial(self._next_request, bar), run, self._concurrency, stopped)
         thread = threading.Thread(
-            target=fulfil, args=(planning, partial(self._receive, fetcher, bar)), name="agentbook-load", daemon=True
+            target=fulfil, args=(planning, partial(self._receive, arriving, bar)), name="agentbook-load", daemon=True
         )
         try:
             thread.start()
             while not planning.done():
                 wait([planning], _SLICE_S)
         except KeyboardInterrupt:
-            fetcher.stop()  # after the pages that have arrived, which are kept
+            stopped.set_result(None)  # after the pages that have arrived, which are kept
             while thread.is_alive():
                 thread.join(_SLICE_S)
             raise
@@ -257,8 +256,8 @@ class Loader:
                 request.outcome = load.first_page
                 self._take(load, bar)
 
-    def _receive(self, fetcher: Fetcher, bar: Progress) -> None:
-        for request in fetcher:
+    def _receive(self, arriving: Iterable[Request], bar: Progress) -> None:
+        for request in arriving:
             self.requests += 1
             for load in [each for each in self._open if each.pagination is request.pagination]:
                 self._take(load, bar)
