@@ -175,10 +175,7 @@ class Connection(_Base):
         first page, if it was fetched before.
         """
         if first is None and (request := pagination.next_request()) is not None:
-            try:
-                request.outcome = self._run(request.call)
-            except AgentbookError as refused:
-                request.outcome = refused
+            request.settle(partial(self._run, request.call))
         yield from pagination.pages(first)
         with closing(fetch(pagination.next_ahead, self._run, AHEAD)) as arrived:
             while not pagination.done and next(arrived, None) is not None:
@@ -364,10 +361,7 @@ def fetch(
             return
         for arrived in wait([*under_way, stopped], return_when=FIRST_COMPLETED).done - {stopped}:
             request = under_way.pop(arrived)
-            try:
-                request.outcome = arrived.result()
-            except AgentbookError as refused:
-                request.outcome = refused
+            request.settle(arrived.result)
             yield request
 
 
@@ -383,10 +377,7 @@ async def fetch_async(next_request: Callable[[], Request | None], run: AsyncRun)
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 request = tasks.pop(task)
-                try:
-                    request.outcome = task.result()
-                except AgentbookError as refused:
-                    request.outcome = refused
+                request.settle(task.result)
                 yield request
     finally:
         for task in tasks:

@@ -112,6 +112,13 @@ class Request:
     size: int
     outcome: Page | AgentbookError | None = None
 
+    def settle(self, result: Callable[[], Page]) -> None:
+        """Set the outcome: what `result` returns, or how the platform refused."""
+        try:
+            self.outcome = result()
+        except AgentbookError as refused:
+            self.outcome = refused
+
 
 class Pagination:
     """One pass over a list.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -20,10 +19,11 @@ from typing import Any
 
 from ..._files import FileLock, atomic_write
 from ..._masking import Hidden, hidden, revealed
+from ..transport import in_thread
 
 KEYRING_SERVICE = "agentbook"
 KEYRING_TIMEOUT_S = 8.0
-_waiting: list[threading.Thread] = []  # for a keyring that does not answer
+_waiting: list[Future[Any]] = []  # for a keyring that does not answer
 
 
 def ask_keyring(action: str, *entry: Hidden | str) -> Any:
@@ -36,25 +36,21 @@ def ask_keyring(action: str, *entry: Hidden | str) -> Any:
     UserWarning
         If it does not answer in time. It is not asked again while it is silent.
     """
-    answer: Future[Any] = Future()
 
-    def ask() -> None:
-        try:
-            import keyring
+    def ask() -> Any:
+        import keyring
 
-            act = getattr(keyring, f"{action}_password")
-            answer.set_result(act(KEYRING_SERVICE, *map(revealed, entry)))
-        except Exception:  # each backend raises errors of its own
-            answer.set_result(False)
+        return getattr(keyring, f"{action}_password")(KEYRING_SERVICE, *map(revealed, entry))
 
-    if any(thread.is_alive() for thread in _waiting):
+    if any(not answer.done() for answer in _waiting):
         return False
-    thread = threading.Thread(target=ask, name="agentbook keyring", daemon=True)
-    thread.start()
+    answer = in_thread(ask, "agentbook keyring")
     try:
         return answer.result(KEYRING_TIMEOUT_S)
-    except TimeoutError:
-        _waiting[:] = [thread]
+    except Exception:  # each backend raises errors of its own
+        if answer.done():
+            return False
+        _waiting[:] = [answer]
         warnings.warn(
             f"The system's keyring did not answer within {KEYRING_TIMEOUT_S:g} s, perhaps because it is locked, and was "
             "left: unlock it, or set AGENTBOOK_API_KEY to id:secret.",
