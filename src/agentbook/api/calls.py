@@ -334,13 +334,8 @@ def _is_created(item: Any, sent: Mapping[str, Any], earliest: float, creator_id:
         return False
     same = all(item.get(name, value) == value for name, value in sent.items() if name != "owner_id")
     ours = creator_id is None or item.get("creator_id", creator_id) == creator_id
-    return (
-        same
-        and ours
-        and item.get("name") == sent["name"]
-        and _is_owned_by(item, sent.get("owner_id"))
-        and created_at >= earliest
-    )
+    is_named = item.get("name") == sent["name"] and _is_owned_by(item, sent.get("owner_id"))
+    return same and ours and is_named and created_at >= earliest
 
 
 def _is_owned_by(item: Mapping[str, Any], owner: str | None) -> bool:

@@ -44,6 +44,8 @@ _read_envelope = msgspec.json.Decoder(_Envelope).decode
 class Page:
     """One reply of a list operation: its body, its envelope and its items.
 
+    The items are read when they are used.
+
     Attributes
     ----------
     body : bytes
@@ -56,21 +58,16 @@ class Page:
         The most items that the page could have; None if the reply does not say.
     """
 
-    def __init__(self, body: bytes) -> None:
-        envelope = read(_read_envelope, body, AROUND)
+    def __init__(self, reply: Reply) -> None:
+        envelope = read(_read_envelope, reply.body, AROUND)
         pagination = read_value(bytes(envelope.pagination))
         fields = pagination if isinstance(pagination, dict) else {}
         total, more, limit = (fields.get(name) for name in ("total_count", "has_more", "limit"))
-        self.body = body
+        self.body = reply.body
         self.total_count = total if type(total) is int and 0 <= total <= _MAX_TOTAL else None
         self.has_more = more if isinstance(more, bool) else None
         self.limit = limit if type(limit) is int and limit > 0 else None
         self._envelope = envelope
-
-    @classmethod
-    def read(cls, reply: Reply) -> Page:
-        """Read the envelope of a reply; its items are read when they are used."""
-        return cls(reply.body)
 
     @cached_property
     def _items(self) -> list[Any]:
@@ -96,7 +93,8 @@ class Page:
         if keep is None:
             return self
         items = b",".join(compress(self._envelope.items, keep))
-        return Page(b'{"items":[%b],"pagination":%b}' % (items, bytes(self._envelope.pagination)))
+        body = b'{"items":[%b],"pagination":%b}' % (items, bytes(self._envelope.pagination))
+        return Page(Reply(200, {}, body))
 
 
 @dataclass(slots=True, eq=False)
@@ -196,7 +194,7 @@ class Pagination:
             size = min(size, limit - self.items + len(self._shared))
         self._planned = start + size
         after = {"from_id": self.cursor} if self._by_id else {}
-        call = self.list_call.page(Page.read, limit=size, offset=start or None, **after)
+        call = self.list_call.page(Page, limit=size, offset=start or None, **after)
         self.requests.append(Request(self, call, start, size))
         return self.requests[-1]
 
@@ -262,11 +260,12 @@ class Pagination:
 
     def _read_otherwise(self, error: AgentbookError) -> None:
         """Go on without what the platform refused, or raise its error."""
-        plain = without_from_id(self.list_call) if self.first is None else None
+        from_id = self.list_call.call.query.get("from_id")
         is_refusal = isinstance(error, (InvalidInput, NotFound))
-        if is_refusal and plain is not None:
-            self.list_call, self.cursor = plain, None
-            self._skip, self._added = _offsets(plain)
+        if is_refusal and self.first is None and from_id is not None:
+            whole = self.list_call.page(Page, from_id=None)
+            self.list_call, self.cursor = replace(self.list_call, call=whole, begin=from_id), None
+            self._skip, self._added = _offsets(self.list_call)
         elif not (is_refusal and self._last is not None and self._can_go_by_id):
             raise error
         self._go_on()
@@ -403,16 +402,6 @@ class Pagination:
         if self.done and self.problems:
             self.done = self.endless = False
             self.problems.clear()
-
-
-def without_from_id(list_call: ListCall) -> ListCall | None:
-    """The list from its beginning, of which only what follows ``from_id`` belongs.
-
-    None if there is no ``from_id``.
-    """
-    from_id = list_call.call.query.get("from_id")
-    call = replace(list_call.call, query={**list_call.call.query, "from_id": None})
-    return from_id and replace(list_call, call=call, begin=from_id)
 
 
 def _offsets(list_call: ListCall) -> tuple[int, int]:

@@ -12,6 +12,7 @@ Session event; "Events", rule 2.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from collections.abc import Mapping
@@ -171,13 +172,9 @@ def parse_length(value: Any, name: str) -> timedelta:
     """
     original, value = value, _plain(value)
     if isinstance(value, str) and _LENGTH.fullmatch(value):
-        parts = [(_unit(unit), float(number)) for number, unit in re.findall(_PART, value)]
-        try:
-            value = sum((timedelta(**{unit: number}) for unit, number in parts if unit), timedelta())
-        except OverflowError:
-            value = None
-        if not all(unit for unit, _ in parts):
-            value = None
+        with contextlib.suppress(OverflowError, TypeError):  # the latter for an unknown unit
+            parts = re.findall(_PART, value)
+            value = sum((timedelta(**{_unit(unit): float(number)}) for number, unit in parts), timedelta())
     if not isinstance(value, timedelta) or value < timedelta(0):
         is_number = isinstance(value, Number) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+\s*", value))
         unit = ": a number has no unit, write '7D'" if is_number else ""
@@ -208,10 +205,10 @@ def zone(tz: str | tzinfo) -> ZoneInfo:
         raise ValueError(f"Unknown time zone {name!r}: use an IANA name such as 'Europe/Berlin' or 'UTC'.") from None
 
 
-def _unit(text: str) -> str | None:
-    """The argument of `timedelta` for a unit; None if unknown. "M" may be a month."""
+def _unit(text: str) -> str:
+    """The argument of `timedelta` for a unit; "" if unknown. "M" may be a month."""
     name = "" if text in ("M", "MS") else text.lower()
-    return _UNITS.get(name) or _UNITS.get(name.removesuffix("s"))
+    return _UNITS.get(name) or _UNITS.get(name.removesuffix("s"), "")
 
 
 def _plain(value: Any) -> Any:
@@ -300,10 +297,8 @@ def id_span(operation: str, since: Any, until: Any = None) -> tuple[str | None, 
         span = parse_span(since, until)
     except ValueError as error:
         raise invalid_argument(operation, str(error)) from None
-    return (
-        None if span.since is None else first_id_at(span.since),
-        None if span.until is None else last_id_before(span.until),
-    )
+    begin = None if span.since is None else first_id_at(span.since)
+    return begin, None if span.until is None else last_id_before(span.until)
 
 
 def check_cursor(from_id: Any, operation: str = "sessions.events") -> str | None:

@@ -149,16 +149,13 @@ class SyncTransport:
         return sending.result() if sending.done() else NoReply("ReadTimeout: timed out", sent=True)
 
     def _exchange(self, client: Any, send: Send) -> Reply | NoReply:
-        with self._lock:
-            self._under_way += 1
+        self._count(1)
         try:
             return self._receive(client, send)
         except BaseException as error:
             return _no_reply(error)
         finally:
-            with self._lock:
-                self._under_way -= 1
-            self._close_idle()
+            self._count(-1)
 
     def _receive(self, client: Any, send: Send) -> Reply | NoReply:
         ends_at = time.monotonic() + send.timeout_s
@@ -190,14 +187,15 @@ class SyncTransport:
         with contextlib.suppress(InvalidStateError):  # closed before
             self._closed.set_result(None)
         if self._owns_client and self._pid == os.getpid():
-            self._close_idle()
+            self._count(0)
 
-    def _close_idle(self) -> None:
-        """Close the connections of a client that is closed, once no thread uses them.
+    def _count(self, begun: int) -> None:
+        """Count requests; of a closed client, close the connections after the last one.
 
-        One that reads would go on with another socket that gets the same number.
+        Before, one that reads would go on with another socket of the same number.
         """
         with self._lock:
+            self._under_way += begun
             if self.is_closed and self._owns_client and self._client is not None and not self._under_way:
                 self._client.close()
 
