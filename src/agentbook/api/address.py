@@ -88,8 +88,7 @@ def checked_address(base_url: str, *, allow_http: bool | None = None) -> str:
     'https://host/v1'
     """
     base_url = Hidden(base_url.strip() if isinstance(base_url, str) else "")
-    problem = _problem(base_url, http_is_allowed() if allow_http is None else allow_http)
-    if problem:
+    if problem := _problem(base_url, http_is_allowed() if allow_http is None else allow_http):
         raise ValueError(problem)
     scheme, _, rest = base_url.rstrip("/").partition("://")
     return f"{scheme.lower()}://{rest}"
@@ -104,12 +103,9 @@ def _problem(base_url: str, allow_http: bool) -> str:
     except ValueError:
         usable = False
     if not usable:
-        key = re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url)
-        advice = "This looks like an API key: pass it as api_key= to connect(), or as credentials= to a client."
-        return (
-            "base_url must be an address that starts with http:// or https://, such as https://host/v1."
-            f"{' ' + advice if key else ''}"
-        )
+        wanted = "base_url must be an address that starts with http:// or https://, such as https://host/v1."
+        advice = " This looks like an API key: pass it as api_key= to connect(), or as credentials= to a client."
+        return wanted + advice if re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url) else wanted
     if _UNSAFE.search(base_url):
         return 'base_url must not hold spaces, backslashes or any of "<>{}|^`: write it as in https://host/v1.'
     port = re.search(r":([^:\]]+)\Z", parts.netloc)
@@ -146,8 +142,7 @@ def checked_session_url(url: str, name: str = "session_url") -> str:
     host, place = re.match(r"([^/?#]*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
     try:
         checked_address(f"{scheme}://{host}")
-        filled = url.replace("{session_id}", "1").replace("{message_id}", "1")
-        if "{session_id}" in place and origin(filled):
+        if "{session_id}" in place and origin(url.replace("{session_id}", "1").replace("{message_id}", "1")):
             return url
         problem = "it must hold {session_id}, may hold {message_id}, and no other braces, spaces or letters"
     except ValueError as error:

@@ -83,13 +83,10 @@ class ApiKey:
 
     def authorization(self) -> str:
         """The `Authorization` header of a request. Do not print it."""
-        return self._basic() if self.scheme == "basic" else f"Bearer {self.key_id}:{self._secret}"
+        return self.socket_authorization() if self.scheme == "basic" else f"Bearer {self.key_id}:{self._secret}"
 
-    def socket_authorization(self) -> str | None:
+    def socket_authorization(self) -> str:
         """The `Authorization` header of a WebSocket handshake. Do not print it."""
-        return self._basic()
-
-    def _basic(self) -> str:
         return "Basic " + base64.b64encode(f"{self.key_id}:{self._secret}".encode()).decode()
 
     @safe_repr

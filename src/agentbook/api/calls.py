@@ -227,13 +227,9 @@ def code_for(method: str, *entities: Any, **options: Any) -> str:
     >>> code_for("skills.list", "acme", search="sql")
     'client.skills.list("acme", search="sql")'
     """
-    arguments = [_quoted(ref(entity)) for entity in entities]
-    arguments += [f"{name}={_quoted(value)}" for name, value in options.items()]
+    arguments = [json.dumps(ref(entity), ensure_ascii=False) for entity in entities]
+    arguments += [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in options.items()]
     return f"client.{method}({', '.join(arguments)})"
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def decoded(reply: Reply) -> Any:

@@ -126,24 +126,23 @@ class _Base:
         deadline, and fail with it. If it is interrupted, the next one fetches it.
         """
         settings, call = self._settings, Call("openapi", "GET", "openapi.yaml", read_openapi)
-        ends_at, remaining = settings.monotonic() + settings.deadline_s, settings.deadline_s
+        ends_at = settings.monotonic() + settings.deadline_s
         while self._openapi is None:
+            remaining = max(ends_at - settings.monotonic(), 0.0)
             own: Future[AgentbookError | None] = Future()
             own.set_running_or_notify_cancel()  # so that no waiting call can cancel it
             reading = self._reading.setdefault(os.getpid(), own)
             failure: AgentbookError | None = None
             if reading is not own:
                 yield from sleep(remaining, reading)
-                remaining = max(ends_at - settings.monotonic(), 0.0)
                 if not reading.done():
                     raise deadline_exceeded(call, settings)
                 if (failure := reading.result()) is not None:
                     raise copy(failure) from failure
                 continue
             try:
-                if self._openapi is None:  # nor fetched since the loop asked
-                    limited = replace(settings, deadline_s=remaining)
-                    self._openapi = yield from request_flow(call, limited, self._description)
+                limited = replace(settings, deadline_s=remaining)
+                self._openapi = yield from request_flow(call, limited, self._description)
             except AgentbookError as error:
                 failure = error
                 raise

@@ -127,9 +127,6 @@ class Pagination:
     Parameters
     ----------
     list_call : ListCall
-    keep_repeats : bool
-        True keeps items that repeat an id of their page. By default they are dropped,
-        and the pass has a problem.
 
     Attributes
     ----------
@@ -157,7 +154,7 @@ class Pagination:
     then passed over.
     """
 
-    def __init__(self, list_call: ListCall, *, keep_repeats: bool = False) -> None:
+    def __init__(self, list_call: ListCall) -> None:
         self.list_call = list_call
         self.items = 0
         self.done = self.endless = False
@@ -167,7 +164,6 @@ class Pagination:
         self.cursor = from_id if list_call.keyset else None
         self.requests: deque[Request] = deque()
         self._first_id = (from_id or list_call.begin or "").lower()  # after which the list starts
-        self._keep_repeats = keep_repeats
         self._by_id = False  # offsets count from the cursor, not from where the list starts
         self._most = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
         self._size = self._most  # items per page
@@ -356,7 +352,7 @@ class Pagination:
                 keep.append(True)
                 continue
             old = each.lower() <= floor if keyset else each in self._ids
-            twice = each in seen and not self._keep_repeats  # which parsing reports
+            twice = each in seen and not keyset  # which parsing reports, of events
             if twice or (old and not self._short and each.lower() > self._first_id):
                 self._note(f"item {each} came twice")
             keep.append(not (old or twice))

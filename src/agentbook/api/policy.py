@@ -161,10 +161,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 def shared_rate_limit(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimit:
     """The rate limit of a credential on a platform."""
     with _lock:
-        rate_limit = _rate_limits.get((origin, identity))
-        if rate_limit is None:
-            rate_limit = _rate_limits[origin, identity] = RateLimit(monotonic)
-        return rate_limit
+        return _rate_limits.setdefault((origin, identity), RateLimit(monotonic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +300,9 @@ def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[
     # not chained.
     if call.write:
         raise errors.OutcomeUnknown(reason + errors.uncertain_advice(call.check), operation=call.operation)
-    facts: dict[str, Any] = {
-        "operation": call.operation,
-        "status": reply.status,
-        "request_id": reply.headers.get("x-request-id"),
-    }
-    raise errors.ApiError(f"{reason}Is this address an Agent Platform, with a path that ends in /v1?", **facts)
+    reason += "Is this address an Agent Platform, with a path that ends in /v1?"
+    request_id = reply.headers.get("x-request-id")
+    raise errors.ApiError(reason, operation=call.operation, status=reply.status, request_id=request_id)
 
 
 def _is_cut_off(reply: Reply, error: Exception) -> bool:

@@ -72,10 +72,9 @@ def read(decode: Callable[[bytes], T], text: bytes, around: int = 0) -> T:
     """
     try:
         return decode(text)
-    except msgspec.ValidationError:
-        raise
-    except UNREADABLE:
-        pass
+    except UNREADABLE as error:
+        if isinstance(error, msgspec.ValidationError):
+            raise
     return decode(repaired(text, around))
 
 

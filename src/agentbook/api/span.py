@@ -99,8 +99,6 @@ def parse_span(
     ...
     ValueError: since must be before until, and 2026-10-08 00:00 UTC is not before ...
     """
-    if since is None and until is None:
-        return Span()
     begin, end = (_end_of_span(value, tz, now, name) for value, name in zip((since, until), names, strict=True))
     if begin is not None and end is not None and begin >= end:
         raise ValueError(
@@ -142,10 +140,8 @@ def parse_instant(value: Any, name: str, tz: str | tzinfo | None = None, *, alte
     if isinstance(value, Number):
         unit = ": a number has no unit (for seconds since 1970, write datetime.fromtimestamp(..., UTC))"
     elif isinstance(value, str):
-        try:
+        with contextlib.suppress(ValueError):
             value = datetime.fromisoformat(value.strip())
-        except ValueError:
-            value = None
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if not isinstance(value, datetime):

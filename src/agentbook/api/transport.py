@@ -505,10 +505,8 @@ class Network:
     def websocket_options(self) -> dict[str, Any]:
         """Arguments of a websockets connection on the running loop."""
         proxy = self._proxy()
-        options: dict[str, Any] = {
-            "ssl": self._certificates if self._is_secure else None,
-            "user_agent_header": user_agent(),
-        }
+        options: dict[str, Any] = {"user_agent_header": user_agent()}
+        options["ssl"] = self._certificates if self._is_secure else None
         if proxy is None:
             # uvloop does not know this argument. This machine has nothing to try next.
             races = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop) and not self._is_local
@@ -552,13 +550,8 @@ class Network:
     def _proxy(self) -> httpx2.Proxy | None:
         """The proxy to use. None for a direct connection."""
         # No variable holds the address itself: a traceback would show its password.
-        address = Hidden(
-            re.sub(
-                r"^\s*socks://",
-                "socks5://",
-                self.proxy or (not self._is_local and environment_proxy(self.base_url)) or "",
-            ).strip()
-        )
+        address = Hidden(self.proxy or (not self._is_local and environment_proxy(self.base_url)) or "")
+        address = Hidden(re.sub(r"^\s*socks://", "socks5://", address).strip())
         if not address:
             return None
         try:
@@ -581,13 +574,13 @@ class Network:
         return proxy
 
     def _proxy_error(self, problem: str) -> AgentbookError:
+        if self.proxy:
+            return AgentbookError(f"proxy= names {problem}")
         parts = urlsplit(self.base_url)
         names = (name for kind in (parts.scheme, "all") for name in (f"{kind}_proxy", f"{kind}_proxy".upper()))
-        source, directly = "proxy=", ""
-        if not self.proxy:
-            source = next((name for name in names if os.environ.get(name)), "This system")
-            directly = f" To reach the platform directly, set NO_PROXY={parts.hostname}."
-        return AgentbookError(f"{source} names {problem}{directly}")
+        source = next((name for name in names if os.environ.get(name)), "This system")
+        directly = f"To reach the platform directly, set NO_PROXY={parts.hostname}."
+        return AgentbookError(f"{source} names {problem} {directly}")
 
 
 def environment_proxy(base_url: str) -> str | None:

@@ -60,9 +60,7 @@ def start(workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: Any =
     body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
     shows = f"where the platform lists sessions, {code_for('sessions.list', workspace)}"
     call = Call("sessions.start", "POST", path("workspaces", workspace, "sessions"), _started, body=body, check=shows)
-    if agent_version_id is UNSET:
-        return call
-    return offered_fields(call, START, {"agent_version_id": ref(agent_version_id)})
+    return offered_fields(call, START, drop_unset(agent_version_id=optional_ref(agent_version_id)))
 
 
 def _started(reply: Reply) -> Record:

@@ -397,8 +397,7 @@ class AuthorizationServer:
 
 def request_tokens(token_endpoint: str, form: Mapping[str, str]) -> dict[str, Any]:
     """Exchange a code or refresh token; returns a reply with an ``access_token``."""
-    call: Call[Any] = Call("sign_in", "POST", "", decoded, form=form)
-    reply = run_at(token_endpoint, call)
+    reply = run_at(token_endpoint, Call("sign_in", "POST", "", decoded, form=form))
     if not isinstance(reply, dict) or not isinstance(reply.get("access_token"), str):
         del reply  # may hold other tokens, and a traceback would show them
         raise ApiError(f"sign_in: {token_endpoint} answered without an access token.", operation="sign_in", status=200)

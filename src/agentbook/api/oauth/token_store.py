@@ -7,11 +7,9 @@ lock for all processes of this user, so two kernels never spend the same token.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -107,9 +105,7 @@ class TokenStore:
             directory = platformdirs.user_config_path("agentbook") / "tokens"
         self.base_url = base_url.rstrip("/")
         self._entry = f"oauth {self.base_url}"
-        name = hashlib.sha256(self.base_url.encode()).hexdigest()[:24]
-        self.path = directory / f"{name}.json"
-        self._lock_path = directory / f"{name}.lock"
+        self.path = directory / f"{hashlib.sha256(self.base_url.encode()).hexdigest()[:24]}.json"
 
     def load(self) -> Tokens | None:
         """The tokens, or None if none are stored."""
@@ -135,12 +131,10 @@ class TokenStore:
         self.path.unlink(missing_ok=True)
         ask_keyring("delete", self._entry)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Holds a lock that admits one process and one thread at a time."""
+    def locked(self) -> FileLock:
+        """A lock that admits one process and one thread at a time, for ``with``."""
         self._prepare()
-        with FileLock(self._lock_path, optional=True):
-            yield
+        return FileLock(self.path.with_suffix(".lock"), optional=True)
 
     def _prepare(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -53,8 +53,7 @@ class ListLoad:
         Identifies the list among those loaded together, such as a session id.
     list_call : ListCall
     strict : bool
-        True makes a list that may lack items an error, and keeps repeated items of a
-        page. False drops them, and `problems` says what is wrong.
+        True makes a list that may lack items an error; otherwise, `problems` says so.
     first_page : Page, optional
         The first page, if it was fetched before.
 
@@ -91,7 +90,7 @@ class ListLoad:
         self.pieces, self.rows, self.pages = [], 0, 0
         if self._passes > 1:
             self.first_page = None  # it is out of date too
-        self.pagination = Pagination(self.list_call, keep_repeats=self.strict)
+        self.pagination = Pagination(self.list_call)
 
     def resume(self) -> None:
         """Prepare a stopped list to continue, reading only what is missing."""
