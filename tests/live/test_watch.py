@@ -244,6 +244,7 @@ def test_after_stop_nothing_is_asked(watched: Watched) -> None:
     watched.clock.turn(100)
     assert "stopped (enough)" in repr(watched.watch)
     assert not watched.platform.paths
+    assert not watched.client.asynchronous()._callbacks, "the client keeps nothing of it"
 
 
 def test_a_revoked_key_ends_the_watch_and_says_why(watched: Watched) -> None:

@@ -316,6 +316,7 @@ class Watch:
         """
         self._set_status("stopped", reason)
         if self._work is not None:
+            self._withdraw()
             self._work.cancel()
 
     def __enter__(self) -> Self:
@@ -336,6 +337,7 @@ class Watch:
 
     def start(self) -> None:
         """Start updating."""
+        self._withdraw = self._client.asynchronous()._on_close(partial(self.stop, "its client was closed"))
         self._work = loop.submit(self._run())
 
     async def _sleep(self, seconds: float) -> None:
@@ -368,7 +370,7 @@ class Watch:
 
     async def _look(self) -> None:
         details = monotonic() >= self._details_due
-        loading = asyncio.ensure_future(in_daemon_thread(partial(self._feed.update, Progress(None), details=details)))
+        loading = asyncio.ensure_future(in_daemon_thread(partial(self._update, details=details)))
         try:
             while not loading.done():
                 await asyncio.wait({loading}, timeout=RATE_LIMIT_POLL_S)
@@ -377,11 +379,14 @@ class Watch:
                     self._set_status("rate limited", str(refusal))
         finally:
             loading.cancel()
+        loading.result()
         if details:
             self._details_due = monotonic() + DETAILS_S
-        if loading.result():
-            self._history = await in_daemon_thread(self._feed.history)
-            await in_daemon_thread(partial(self._changed.notify, self._history))
+
+    def _update(self, *, details: bool) -> None:
+        if self._feed.update(Progress(None), details=details):
+            self._history = self._feed.history()
+            self._changed.notify(self._history)
 
     def _set_fired(self, alert: object, fired: list[str]) -> None:
         self._fired[alert] = fired
@@ -656,16 +661,8 @@ def watch(
     if previous is not None:
         previous.stop("replaced by a later watch of the same workspaces")
     _watches[key] = new
-    client.asynchronous()._on_close(partial(_stop, weakref.ref(new)))
     new.start()
     return new
-
-
-def _stop(watch_ref: weakref.ref[Watch]) -> None:
-    """Stop a watch whose client was closed."""
-    open_watch = watch_ref()
-    if open_watch is not None:
-        open_watch.stop("its client was closed")
 
 
 __all__ = ["Watch", "watch"]
