@@ -22,16 +22,6 @@ def numbers(listing: Any) -> list[int]:
     return [item.n for item in listing]
 
 
-@pytest.mark.parametrize("item_id", ["", None, 7], ids=["empty", "null", "number"])
-def test_a_row_without_an_id_is_a_row(item_id: Any) -> None:
-    platform = ListPlatform(25, cap=10)
-    for item in platform.items:
-        item["id"] = item_id
-    assert numbers(client_of(platform).agents.list()) == list(range(25))
-    assert client_of(platform).agents.list().to_pandas().attrs["agentbook"]["complete"]
-    assert numbers(client_of(platform).sessions.events("s", limit=5)) == list(range(5))
-
-
 @given(
     count=st.integers(0, 60),
     cap=st.integers(1, 25),
@@ -157,9 +147,7 @@ def test_a_total_that_is_made_up_ends_where_nothing_new_comes(total: int) -> Non
 @pytest.mark.parametrize("pagination", [None, {}, {"has_more": True}, {"total_count": 10**14}])
 @pytest.mark.parametrize("items", [[1, None, "x", [], {}], [{"n": 1}, {"n": 2}], [{"id": "a"}]])
 @pytest.mark.filterwarnings("always")
-def test_a_platform_that_gives_one_page_for_ever_is_left_and_said_so(
-    items: list[Any], pagination: Any, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_a_platform_that_gives_one_page_for_ever_is_left(items: list[Any], pagination: Any, recwarn: Any) -> None:
     requests = []
 
     def deaf(request: httpx.Request) -> httpx.Response:

@@ -108,8 +108,8 @@ def _problem(base_url: str, allow_http: bool) -> str:
         return wanted + advice if re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url) else wanted
     if _UNSAFE.search(base_url):
         return 'base_url must not hold spaces, backslashes or any of "<>{}|^`: write it as in https://host/v1.'
-    port = re.search(r":([^:\]]+)\Z", parts.netloc)
-    if port and not (port[1].isdecimal() and 0 < int(port[1]) < 1 << 16):
+    port = re.search(r":([^:\]@]+)\Z", parts.netloc)
+    if port and not (re.fullmatch("[0-9]{1,5}", port[1]) and 0 < int(port[1]) < 1 << 16):
         return "base_url must have a port from 1 to 65535, or none: write https://host/v1 or http://127.0.0.1:8765/v1."
     if parts.username or parts.password:
         return "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."

@@ -112,7 +112,7 @@ def sign_in(
     with Loopback(state) as loopback:
         client_id = server.register_client(loopback.redirect_uri, scope)
         url = server.authorize_url(client_id, loopback.redirect_uri, verifier=verifier, state=state, scope=scope)
-        print(f"Open this address and approve, if no browser window has opened:\n\n{url}\n")
+        print(f"Open this address and approve, if no browser window opens:\n\n{url}\n")
         if paste or (open_browser or webbrowser.open)(url) is False:
             final_url = Hidden((ask or getpass.getpass)("Paste the address that your browser shows now: "))
             answer = answer_of(urlsplit(final_url.strip()).query)
