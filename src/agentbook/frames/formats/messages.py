@@ -15,23 +15,22 @@ from typing import Any
 from .model import Item, Message, Problems, Result, ToolCall, mapping, parsed
 
 ROLES = {
-    **dict.fromkeys(("user", "human", "HumanMessage", "HumanMessageChunk", "request"), "user"),
-    **dict.fromkeys(
-        ("assistant", "ai", "AIMessage", "AIMessageChunk", "model", "agent", "gemini", "response"), "assistant"
-    ),
-    **dict.fromkeys(("system", "developer", "SystemMessage"), "system"),
-    **dict.fromkeys(("tool", "function", "ToolMessage", "FunctionMessage"), "tool"),
+    name: role
+    for role, names in {
+        "user": "user human HumanMessage HumanMessageChunk request",
+        "assistant": "assistant ai AIMessage AIMessageChunk model agent gemini response",
+        "system": "system developer SystemMessage",
+        "tool": "tool function ToolMessage FunctionMessage",
+    }.items()
+    for name in names.split()
 }
 # What stands around a part, or a call, and what the part is; else it says so itself.
-_AROUND = {
-    **dict.fromkeys(("tool_call", "toolUse", "functionCall"), "tool_call"),
-    **dict.fromkeys(("toolResult", "functionResponse"), "tool_result"),
-    "message_content": "",
-}
+_AROUND = {"tool_call": "tool_call", "toolUse": "tool_call", "functionCall": "tool_call", "toolResult": "tool_result"}
+_AROUND |= {"functionResponse": "tool_result", "message_content": ""}
 _CALLS = ("tool_use", "tool_call", "function_call")
 _RESULTS = ("tool_result", "tool_call_response", "tool_return", "retry_prompt")
-_SILENT: tuple[str, ...] = ("reasoning", "thinking", "redacted_thinking", "mcp_list_tools", "ghost_snapshot", "other")
-_SILENT += ("compaction", "compaction_summary", "step_start")
+_SILENT = ("reasoning", "thinking", "redacted_thinking", "mcp_list_tools", "ghost_snapshot", "other", "compaction",
+           "compaction_summary", "step_start")  # fmt: skip
 # Tools that the model's provider runs: the results are in the calls.
 _HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 _CALL_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id", "id")
@@ -111,10 +110,9 @@ def _part(part: Any) -> tuple[str, Any]:
     """The kind of a part, by one spelling, and the part without what is around it."""
     if not isinstance(part, dict):
         return "", part
-    kind, part = next(
-        ((kind, part[name]) for name, kind in _AROUND.items() if isinstance(part.get(name), dict)), ("", part)
-    )
-    said = kind or first(part, "type", "part_kind")
+    around = next((name for name in _AROUND if isinstance(part.get(name), dict)), "")
+    part = part[around] if around else part
+    said = _AROUND.get(around) or first(part, "type", "part_kind")
     return said.replace("-", "_") if isinstance(said, str) else "", part
 
 

@@ -32,7 +32,7 @@ from ...api.record import UNREADABLE, read_value
 from ...api.span import is_persisted
 from ...events.turns import parse_moment
 from ..analysis.steps import steps
-from ..analysis.turn_details import BY_MODEL, COUNTS, MEASURES, is_count, is_estimate, models_in, numbers_of
+from ..analysis.turn_details import BY_MODEL, COUNTS, DETAILS, MEASURES, is_count, is_estimate, models_in, numbers_of
 from ..analysis.turns import read_events
 from ..parse.problems import MAX_PROBLEMS
 from ..tabular import frame_of, part_of
@@ -502,6 +502,18 @@ def _calls(events: pd.DataFrame) -> dict[tuple[str, str], list[Item]]:
         )
         calls.setdefault((step["session_id"], step["event_id"]), []).append(call)
     return calls
+
+
+def usage_of(usage: Mapping[str, Any], problem: Problems) -> dict[str, Any] | None:
+    """The numbers in a ``usage``, which may be texts or floats, as those of CSV are."""
+    known = {
+        name: {part: whole(count) for part, count in mapping(value).items()} if name in DETAILS else whole(value)
+        for name, value in usage.items()
+    }
+    if "reported_cost" in known:
+        known["reported_cost"] = amount(usage["reported_cost"])
+    check_counts(known, problem)
+    return numbers_of(known) or None
 
 
 def check_counts(usage: Any, problem: Problems) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..analysis.turn_details import BY_MODEL, COUNTS
-from .messages import first
-from .model import DAMAGE, LABELS, Conversation, Problems, Records, amount, events_of, mapping, parsed, whole
+from ..analysis.turn_details import BY_MODEL, MEASURES
+from .model import DAMAGE, LABELS, Conversation, Problems, Records, events_of, mapping, parsed, usage_of
 
 _EVENTS = {"id", "session_id", "type", "author_type", "created_at"}
 _TURNS = {"session_id", "turn", "asked_at", "status"}
@@ -35,31 +34,34 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     for session, group in itertools.groupby(numbered, lambda pair: pair[1].get("session_id")):
         lines, rows = zip(*group, strict=True)
         problem.line, row = lines[0], rows[0]  # `groupby` has read one more
-        known: dict[str, Any] = {name: row.get(name) for name in LABELS}
         if not isinstance(session, str):
             problem("rows without a session", row)
             continue
+        if row.keys() >= _TURNS and has_texts and "reply" not in row:
+            has_texts = False
+            problem("turns without texts: only their times, outcomes and tokens are known")
         try:  # else the first row of the next session, which was read too, would be lost
-            talk = Conversation(session, title=_title(row.get("session"), session), **known)
-            if _is_transcript(row):
-                talk.agent = row.get("agent_name") or None
-                sent = (event for row in rows for exchange in row["exchanges"] for event in exchange["events"])
-                talk.events = [{"session_id": session, **event} for event in sent]
-            elif row.keys() >= _EVENTS:
-                talk.events = [*map(_event, rows)]
-                theirs = (row.get("author_id") for row in rows if row.get("author_name") == talk.initiator)
-                talk.initiator_id = next(theirs, None)
-            else:
-                if has_texts and "reply" not in row:
-                    has_texts = False
-                    problem("turns without texts: only their times, outcomes and tokens are known")
-                for row in rows:
-                    _add_turn(talk, row, problem)
-                talk.events = events_of(talk, session)
+            yield _session(session, rows, problem)
         except DAMAGE as error:
             problem.damaged(error)
-            continue
-        yield talk
+
+
+def _session(session: str, rows: Sequence[Mapping[str, Any]], problem: Problems) -> Conversation:
+    names = {name: rows[0].get(name) for name in LABELS}
+    talk = Conversation(session, title=_title(rows[0].get("session"), session), **names)  # type: ignore[arg-type]
+    if _is_transcript(rows[0]):
+        talk.agent = rows[0].get("agent_name") or None
+        sent = (event for row in rows for exchange in row["exchanges"] for event in exchange["events"])
+        talk.events = [{"session_id": session, **event} for event in sent]
+    elif rows[0].keys() >= _EVENTS:
+        talk.events = [*map(_event, rows)]
+        theirs = (row.get("author_id") for row in rows if row.get("author_name") == talk.initiator)
+        talk.initiator_id = next(theirs, None)
+    else:
+        for row in rows:
+            _add_turn(talk, row, problem)
+        talk.events = events_of(talk, session)
+    return talk
 
 
 def _title(name: Any, session: str) -> str | None:
@@ -71,16 +73,14 @@ def _title(name: Any, session: str) -> str | None:
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
     """The event that a row of an events frame was."""
     content, text = parsed(row.get("content")), row.get("text")
+    if isinstance(content, dict):
+        content = {**({} if text is None else {"text": text}), **content}
     author = {name: row.get(f"author_{name}") for name in ("type", "id", "name")}
     return {
         **mapping(row.get("extra")),
-        **{name: row.get(name) for name in ("id", "session_id", "type", "task_id")},
-        "content": {**({} if text is None else {"text": text}), **content}
-        if isinstance(content, dict)
-        else first({"content": content, "text": text}, "content", "text"),
+        **{name: row.get(name) for name in ("id", "session_id", "type", "task_id", "created_at", "updated_at")},
+        "content": text if content is None else content,
         "author": author if any(author.values()) else None,
-        "created_at": row.get("created_at"),
-        "updated_at": row.get("updated_at"),
     }
 
 
@@ -90,10 +90,12 @@ def _add_turn(talk: Conversation, row: Mapping[str, Any], problem: Problems) -> 
         who = {name: row.get(name) for name in ("author", "author_id")}
         talk.add("user", row.get("prompt"), at=asked_at, id=row["message_id"], **who)
     if row.get("status") in ("answered", "failed"):
-        usage = {name: whole(row[name]) for name in (*COUNTS, BY_MODEL) if row.get(name) is not None}
-        usage["reported_cost"] = amount(row.get("reported_cost"))
+        usage = {name: row[name] for name in MEASURES if row.get(name) is not None}
+        by_model = {} if row.get(BY_MODEL) is None else {BY_MODEL: row[BY_MODEL]}
         text = "" if row.get("reply") is None else row["reply"]  # without a text, it would be no reply
         at = problem.end(asked_at, row.get("replied_at"), "replied_at")
-        reply = talk.add("assistant", text, at=at, usage=usage, is_reply=True)
+        reply = talk.add(
+            "assistant", text, at=at, usage={**(usage_of(usage, problem) or {}), **by_model}, is_reply=True
+        )
         reply.id, reply.model = row.get("reply_id"), row.get("model")
         reply.error = None if row.get("status") == "answered" else row.get("failure_message") or ""

@@ -22,39 +22,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ..analysis.turn_details import DETAILS, numbers_of
+from ..analysis.turn_details import DETAILS
 from .messages import is_agents, messages_of
-from .model import (
-    DAMAGE,
-    Conversation,
-    Item,
-    Message,
-    Problems,
-    Result,
-    ToolCall,
-    amount,
-    check_counts,
-    mapping,
-    parsed,
-    whole,
-)
+from .model import DAMAGE, Conversation, Item, Message, Problems, Result, ToolCall, parsed, usage_of
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.
 MODEL, TOOL, AGENT, CHAIN, HIDDEN, OTHER = "model", "tool", "agent", "chain", "hidden", "other"
 KINDS = {
-    **dict.fromkeys(
-        ("chat", "text_completion", "generate_content", "completion", "llm", "generation", "response"), MODEL
-    ),
-    **dict.fromkeys(("ai.generatetext.dogenerate", "ai.streamtext.dostream"), MODEL),
-    **dict.fromkeys(("ai.generateobject.dogenerate", "ai.streamobject.dostream"), MODEL),
-    **dict.fromkeys(("execute_tool", "retrieval", "tool", "function", "retriever", "ai.toolcall"), TOOL),
-    **dict.fromkeys(("invoke_agent", "agent"), AGENT),
-    **dict.fromkeys(("invoke_workflow", "chain", "workflow", "task", "span"), CHAIN),
-    **dict.fromkeys(("ai.generatetext", "ai.streamtext", "ai.generateobject", "ai.streamobject"), CHAIN),
-    **dict.fromkeys(("evaluator", "guardrail"), HIDDEN),
-    **dict.fromkeys(("event", "embedding", "prompt", "parser"), OTHER),
-}
+    name: kind
+    for kind, names in (
+        (MODEL, "chat text_completion generate_content completion llm generation response ai.generatetext.dogenerate "
+                "ai.streamtext.dostream ai.generateobject.dogenerate ai.streamobject.dostream"),
+        (TOOL, "execute_tool retrieval tool function retriever ai.toolcall"),
+        (AGENT, "invoke_agent agent"),
+        (CHAIN, "invoke_workflow chain workflow task span ai.generatetext ai.streamtext ai.generateobject ai.streamobject"),
+        (HIDDEN, "evaluator guardrail"),
+        (OTHER, "event embedding prompt parser"),
+    )
+    for name in names.split()
+}  # fmt: skip
 # The names that a field has in the formats, the newest first. Those with a dot are
 # attributes of OpenTelemetry: of the GenAI conventions, OpenInference, Traceloop, the
 # AI SDK and Google's ADK.
@@ -117,7 +104,7 @@ for _field, _names in (NAMES | USAGE | ABOUT).items():
         _FIELDS.setdefault(_name, []).append((_field, _rank))
 
 _PERSON = ("initiator", "initiator_id")
-_TEXTS = ("id", "trace", "parent", "name", "session", "call", "model", "error")
+_TEXTS = ("id", "trace", "parent", "name", "session", "call", "model")
 _T = TypeVar("_T")
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -208,20 +195,15 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         kind = KINDS.get(str(found["kind"]).lower(), OTHER)
     elif "gen_ai.tool.name" in values:  # as pydantic-ai's
         kind = TOOL
-    usage = {name: whole(found[name]) for name in USAGE if name in found}
-    if usage:
-        usage["reported_cost"] = amount(usage.get("reported_cost"))
-        check_counts(usage, problem)
-    for name in DETAILS:
-        if name in values and (details := mapping(values[name])):
-            usage[name] = {part: whole(count) for part, count in details.items()}
     began, ended = (NAMES[name][ranks.get(name, 0)] for name in ("began", "ended"))
-    begin = problem.time(found.get("began"), began)
-    span = Span(
-        **texts, kind=kind, began=begin, ended=problem.end(begin, found.get("ended"), ended),
-        usage=numbers_of(usage) or None, place=(problem.file, problem.line),
-        about={name: text for name in ABOUT if isinstance(text := found.get(name), str) and text},
-    )  # fmt: skip
+    usage = {name: found[name] for name in USAGE if name in found}
+    usage |= {name: values[name] for name in DETAILS if name in values}
+    about = {name: text for name in ABOUT if isinstance(text := found.get(name), str) and text}
+    span = Span(texts["id"], texts["trace"], kind=kind, about=about, place=(problem.file, problem.line))
+    span.parent, span.name, span.session, span.call, span.model = map(texts.get, _TEXTS[2:])
+    span.began, span.usage = problem.time(found.get("began"), began), usage_of(usage, problem)
+    span.ended = problem.end(span.began, found.get("ended"), ended)
+    span.error = None if found.get("error") is None else str(found["error"])
     if kind in (MODEL, AGENT, CHAIN):
         made = found.get("output") if is_said else found.get("made")
         span.input = messages_of(found.get("instructions"), "system", problem)

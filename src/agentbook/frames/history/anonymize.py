@@ -207,13 +207,11 @@ class _Anonymizer:
     def run(self) -> History:
         history = self._history
         frames = {
-            "events": history._loaded.drop(columns=[*_DERIVED], errors="ignore"),
-            "sessions": history._all_sessions.drop(columns=[*_DERIVED], errors="ignore"),
-            "workspaces": history.workspaces,
-            "agents": history.agents,
-            "credentials": history.credentials.drop(columns="owner_name", errors="ignore"),
-            "contexts": history.contexts.drop(columns=[*_DERIVED], errors="ignore"),
-        }
+            "events": history._loaded, "sessions": history._all_sessions, "workspaces": history.workspaces,
+            "agents": history.agents, "credentials": history.credentials.drop(columns="owner_name", errors="ignore"),
+            "contexts": history.contexts,
+        }  # fmt: skip
+        frames = {name: frame.drop(columns=[*_DERIVED], errors="ignore") for name, frame in frames.items()}
         self._collect(frames)
         columns = read_events(frames["events"], caller="anonymize")
         # Their texts say why a turn failed.

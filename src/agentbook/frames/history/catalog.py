@@ -266,7 +266,7 @@ class CatalogLoad:
         if unreadable:
             reason = f"{count_text(len(unreadable), 'agent')} of sessions cannot be read: {unreadable[0]}"
             self._missing.setdefault("agents", reason)
-        return concat([agents, others.frame(key for key in unlisted if others.loads[key].error is None)])
+        return concat([agents, others.frame()])
 
     def _with_versions(self, sessions: pd.DataFrame, bar: Progress) -> pd.DataFrame:
         """The sessions with the numbers of versions in place of their ids, where known.
@@ -281,7 +281,7 @@ class CatalogLoad:
         calls = {key: agents_endpoint.versions(key) for key in of_agents}
         refused = (*_REFUSALS, NotOffered, InvalidInput, Unauthorized)
         lists = self._fetch("versions", "agent_versions", calls, bar, refused)
-        versions = lists.frame(key for key in calls if lists.loads[key].error is None)
+        versions = lists.frame()
         numbers = numbers.fillna(look_up(version, versions["id"], versions["version_number"]))
         return sessions.assign(agent_version=numbers.fillna(version))
 
@@ -293,14 +293,14 @@ class CatalogLoad:
         lists = self._fetch("credentials", "credentials", calls, bar)
         for owner in owners:
             self._note_refusal("credentials", lists.loads[owner].error)
-        return lists.frame(owner for owner in owners if lists.loads[owner].error is None)
+        return lists.frame()
 
     def _read_contexts(self, workspaces: pd.DataFrame, bar: Progress) -> pd.DataFrame:
         calls = {key: workspaces_endpoint.contexts(key) for key in workspaces["id"]}
         lists = self._fetch("contexts", "contexts", calls, bar)
         for key, name in zip(workspaces["id"], workspaces["full_name"], strict=True):
             self._note_refusal(f"contexts of {name}", lists.loads[key].error)
-        return lists.frame(key for key in calls if lists.loads[key].error is None)
+        return lists.frame()
 
     def _note_refusal(self, name: str, error: AgentbookError | None) -> None:
         if error is not None:

@@ -129,7 +129,7 @@ class History:
         self.missing = dict(missing or {})
         events = _frame_of("events", events, "session_id", "at", "created_at", "author_id", "author_name")
         self.tz = zone_in(tz, events)
-        events = _in_zone(events, self.tz)
+        events = _with_details(events, tz=self.tz)
         sessions = _frame_of("sessions", sessions, "id", "workspace_id", "agent_id", "initiator_id", "name")
         self.workspaces = _frame_of("workspaces", workspaces, "id", "full_name", "owner_id", "owner_name")
         self.agents = _frame_of("agents", agents, "id", "name", "owner_name")
@@ -324,7 +324,7 @@ class History:
         view = copy.copy(self)
         if tz is not None:
             view.tz = zone(tz).key
-            view.events, view.turns = (_in_zone(frame, view.tz) for frame in (self.events, self.turns))
+            view.events, view.turns = (_with_details(frame, tz=view.tz) for frame in (self.events, self.turns))
         return write_report(view, path, title)
 
     # -- the span ---------------------------------------------------------------------
@@ -405,20 +405,17 @@ class History:
         name = ", ".join([str(name), *self._parts])
         if self.since is None and self.until is None:
             return name
-        begin, end = (None if moment is None else local_text(moment, self.tz) for moment in (self.since, self.until))
-        if begin is not None:
-            begin = begin.removesuffix(f" {self.tz}")
-        span = f"{begin or 'the beginning'} to {end or f'now {self.tz}'}"
-        return f"{name}, {span}"
+        moments = (None if moment is None else local_text(moment, self.tz) for moment in (self.since, self.until))
+        begin, end = (moment and moment.removesuffix(f" {self.tz}") for moment in moments)
+        return f"{name}, {begin or 'the beginning'} to {end or 'now'} {self.tz}"
 
     @property
     def hint(self) -> str:
         """Why there are no events, and what to do; empty if there are some."""
         if len(self.events):
             return ""
-        unread = {part: reason for part, reason in self.missing.items() if part.startswith(_UNREAD)}
-        if unread:
-            part, reason = next(iter(unread.items()))
+        if unread := [part for part in self.missing if part.startswith(_UNREAD)]:
+            part, reason = unread[0], self.missing[unread[0]]
             others = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
             return f"no events: {part}{others} could not be read: {reason.removesuffix('.')}"
         if self.workspaces.empty and self._all_sessions.empty:
@@ -468,13 +465,6 @@ def _frame_of(resource: str, data: Any, *columns: str) -> pd.DataFrame:
     return frame
 
 
-def _in_zone(frame: pd.DataFrame, tz: str) -> pd.DataFrame:
-    """The frame, for which charts and analyses use this zone by default."""
-    if tz == zone_in(None, frame):
-        return frame
-    return _with_details(frame, tz=tz)
-
-
 def _with_details(frame: pd.DataFrame, **details: Any) -> pd.DataFrame:
     """The frame with these details in its provenance."""
     frame = frame.copy(deep=False)
@@ -516,8 +506,7 @@ def _ids(sessions: pd.Series) -> pd.Series:
 def _with_those_of(events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
     """The sessions, and those of the events that are not among them, by their ids."""
     ids = events["session_id"].dropna().drop_duplicates()
-    others = ids[~ids.isin(sessions["id"])]
-    others = others[~_ids(others).isin(_ids(sessions["id"]))] if len(others) else others
+    others = ids[~_ids(ids).isin(_ids(sessions["id"]))]
     if others.empty:
         return sessions
     known = len(sessions)

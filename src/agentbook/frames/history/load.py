@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from typing import Any, Literal
 
@@ -111,55 +110,39 @@ def load_history(
         raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
     name = None if account is None else ref(account)
     selected = None if workspaces is None else refs_of(workspaces)
-    catalog = CatalogLoad(client, name, selected, contexts=contexts, concurrency=concurrency)
+    lists = CatalogLoad(client, name, selected, contexts=contexts, concurrency=concurrency)
     tz = None if tz is None else zone(tz).key
-    return _HistoryLoad(client, name, parse_span(since, until, tz), tz, catalog, progress, errors, concurrency).run()
-
-
-@dataclass
-class _HistoryLoad:
-    """A load of a whole history that can stop and resume."""
-
-    client: Connection
-    account: str | None
-    span: Span
-    tz: str | None
-    catalog_load: CatalogLoad
-    progress: bool | None
-    errors: str
-    concurrency: int
-    catalog: Catalog | None = None
+    span = parse_span(since, until, tz)
     events_load: EventsLoad | None = None
 
-    def run(self) -> History:
+    def run() -> History:
         """Load what is missing."""
-        with Progress(self.progress) as bar:
-            self.catalog = self.catalog or self._read_catalog(bar)
-            if self.events_load is None:
-                lead = Span(None if self.span.since is None else self.span.since - LEAD)
-                sessions = sessions_within(self.catalog.sessions, self.span)
-                self.events_load = EventsLoad(self.client, sessions, lead, None, self.concurrency)
-            events = self.events_load.run(self.errors, bar, resume=self.run)
-        return history_of(self.catalog, events, self.account, self.span, self.tz)
+        nonlocal events_load
+        with Progress(progress) as bar:
+            catalog = _read_catalog(lists, bar, run)
+            if events_load is None:
+                lead = Span(None if span.since is None else span.since - LEAD)
+                events_load = EventsLoad(client, sessions_within(catalog.sessions, span), lead, None, concurrency)
+            events = events_load.run(errors, bar, resume=run)
+        return history_of(catalog, events, name, span, tz)
 
-    def _read_catalog(self, bar: Progress) -> Catalog:
-        try:
-            return self.catalog_load.read(bar)
-        except NotFound:
-            raise  # resuming would fail the same way
-        except (AgentbookError, KeyboardInterrupt) as stopped:
-            rows = self.catalog_load.rows
-            if not rows:
-                raise
-            reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
-            raise PartialLoad(
-                f"{OPERATION}: stopped after {rows:,} rows of lists, before any event ({reason}); "
-                f"{advice_on([stopped])}.",
-                operation=OPERATION,
-                partial_frame=to_frame("events", []),
-                problems={OPERATION: reason},
-                _resume=self.run,
-            ) from stopped
+    return run()
+
+
+def _read_catalog(lists: CatalogLoad, bar: Progress, run: Callable[[], History]) -> Catalog:
+    try:
+        return lists.read(bar)
+    except NotFound:
+        raise  # resuming would fail the same way
+    except (AgentbookError, KeyboardInterrupt) as stopped:
+        if not lists.rows:
+            raise
+        reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
+        raise PartialLoad(
+            f"{OPERATION}: stopped after {lists.rows:,} rows of lists, before any event ({reason}); "
+            f"{advice_on([stopped])}.",
+            operation=OPERATION, partial_frame=to_frame("events", []), problems={OPERATION: reason}, _resume=run,
+        ) from stopped  # fmt: skip
 
 
 def history_of(

@@ -63,12 +63,6 @@ def write_report(history: Any, path: str | os.PathLike[str], title: str | None =
 
 def report_html(history: Any, title: str | None = None) -> str:
     """The report as an HTML page."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EmptyWarning)  # the page itself says what is empty
-        return visible(_page(history, title))
-
-
-def _page(history: Any, title: str | None) -> str:
     template = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
     # Workspaces and agents are those of the sessions: an account may have others.
     sessions = history.sessions
@@ -80,14 +74,17 @@ def _page(history: Any, title: str | None) -> str:
     loaded = history.events.attrs.get("agentbook", {}).get("loaded_at")
     loaded_at = local_text(loaded, history.tz) if loaded else "an unknown time"
     now = local_text(datetime.now(UTC), history.tz, "%Y-%m-%d at %H:%M")
-    return template.substitute(
-        title=escape(f"History of {history.title}" if title is None else title),
-        subtitle=escape(f"{counts}. Loaded at {loaded_at}."),
-        findings=_findings(history),
-        pictures="\n".join(_figures(history)),
-        tables="\n".join(_tables(history)),
-        origin=escape(f"Made with agentbook on {now}. All times are in the time zone {history.tz}. {RESTRICTED}"),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyWarning)  # the page itself says what is empty
+        page = template.substitute(
+            title=escape(f"History of {history.title}" if title is None else title),
+            subtitle=escape(f"{counts}. Loaded at {loaded_at}."),
+            findings=_findings(history),
+            pictures="\n".join(_figures(history)),
+            tables="\n".join(_tables(history)),
+            origin=escape(f"Made with agentbook on {now}. All times are in the time zone {history.tz}. {RESTRICTED}"),
+        )
+    return visible(page)
 
 
 def _findings(history: Any) -> str:
@@ -118,20 +115,14 @@ def _figures(history: Any) -> Iterator[str]:
         yield '<p class="empty">No data to draw.</p>'
     for draw in charts:
         try:
-            yield _figure(draw())
+            svg = (chart := draw()).svg()
         except ImportError as missing:
             yield f'<p class="empty">{escape(str(missing))}</p>'
             return
-
-
-def _figure(chart: Any) -> str:
-    # An image, so that the styles of one drawing do not affect another. Its content is
-    # described below, so it needs no alternative text.
-    image = b64encode(chart.svg().encode()).decode()
-    return (
-        f'<figure><img alt="" src="data:image/svg+xml;base64,{image}"><figcaption>{escape(chart.text)}</figcaption>'
-        "</figure>"
-    )
+        # An image, so that the styles of one drawing do not affect another. Its content
+        # is described below, so it needs no alternative text.
+        image = f'<img alt="" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
+        yield f"<figure>{image}<figcaption>{escape(chart.text)}</figcaption></figure>"
 
 
 # -- tables ------------------------------------------------------------------------
