@@ -316,7 +316,7 @@ class _Reading:
             "problems": self.problem.rows, "problem_count": self.problem.count,
         }  # fmt: skip
         events, *lists = (
-            builder.finish(provenance if name == "events" else None) for name, builder in self._builders.items()
+            self._builders.pop(name).finish(provenance if name == "events" else None) for name in _RESOURCES
         )
         events["at"] = events["at"].where(events["created_at"].notna())
         missing = {count_text(self.problem.count, "problem"): "ab.load_problems(history) lists them"}

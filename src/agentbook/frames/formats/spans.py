@@ -184,10 +184,8 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
             if rank < ranks.get(field_, 99):
                 found[field_], ranks[field_] = values[name], rank
     # What many spans have in common is kept once.
-    texts = {
-        name: sys.intern(str(found[name])) or ("" if name == "error" else None) for name in _TEXTS if name in found
-    }
-    if not (texts.get("id") and texts.get("trace")):
+    texts = {name: sys.intern(str(found[name])) for name in _TEXTS if found.get(name) not in (None, "")}
+    if not texts.keys() >= {"id", "trace"}:
         raise LookupError("a span without ids")
     is_said = not found.keys().isdisjoint(("instructions", "input", "output"))
     kind = MODEL if is_said or "model" in found else OTHER
