@@ -450,7 +450,7 @@ OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
         {"type": "item.completed", "item": {"id": "j", "type": "agent_message", "text": "Yes"}},
         {"type": "turn.completed", "usage": {"input_tokens": 20, "cached_input_tokens": 3, "output_tokens": 5}}],
         [[None, "Yes"]]),
-    "MLflow": ([{"info": {"trace_id": "tr-1", "trace_metadata": {}}, "data": {"spans": [MLFLOW]}}], PAIR),
+    "MLflow": ({"traces": [{"info": {"trace_id": "tr-1", "trace_metadata": {}}, "data": {"spans": [MLFLOW]}}]}, PAIR),
     "MLflow 2": ({"info": {"request_id": "1"}, "data": {"request": "{}", "spans": [
         {"name": "chat", "context": {"span_id": "0x1", "trace_id": "0x2"}, "parent_id": None, "start_time": 1793613600000000000,
          "end_time": 1793613605000000000, "status_code": "OK", "attributes": MLFLOW["attributes"]}]}}, PAIR),

@@ -71,7 +71,8 @@ def _is_tree(record: Mapping[str, Any]) -> bool:
 
 def _branch(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The messages of ChatGPT's export that lead to the one that was shown last."""
-    nodes, at, path = dict(record["mapping"]), record["current_node"], list[Any]()
+    nodes, path = dict(record["mapping"]), list[Any]()
+    at = record["current_node"] or next(reversed(nodes), None)
     while isinstance(node := nodes.pop(at, None), dict):
         path.append(node.get("message"))
         at = node.get("parent")

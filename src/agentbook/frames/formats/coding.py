@@ -200,7 +200,7 @@ def read_codex(records: Records, sessions: Sessions) -> Iterator[Conversation]:
     """The session of a file."""
     problem, talk = sessions.problem, Conversation(agent=CODEX)
     session, has_events, total = _Session(talk, problem), False, None
-    echoes: list[Message] = []  # what the model was sent, which events of the interface tell better
+    echoes = set[int]()  # what the model was sent, which events of the interface tell better
     for record in records:
         kind, payload = record.get("type"), mapping(record.get("payload"))
         if record.get("timestamp") is not None:
@@ -227,13 +227,11 @@ def read_codex(records: Records, sessions: Sessions) -> Iterator[Conversation]:
             is_error = payload["type"] == "error"
             session.add([Message("assistant", error=reason) if is_error else Message("system", f"Aborted: {reason}")])
         elif kind == "response_item" or ("record_type" not in record and not payload):
-            before = len(talk.items)
-            _add_item(session, payload or record, problem)
-            new = talk.items[before:]
-            echoes += [item for item in new if isinstance(item, Message) and item.role == "user"]
+            items = _items(payload or record, problem)
+            echoes |= {id(item) for item in items if isinstance(item, Message) and item.role == "user"}
+            session.add(items)
     if has_events:
-        known = set(map(id, echoes))
-        talk.items = [item for item in talk.items if id(item) not in known]
+        talk.items = [item for item in talk.items if id(item) not in echoes]
     yield talk
 
 
@@ -252,11 +250,10 @@ def _meet(talk: Conversation, about: Mapping[str, Any], problem: Problems) -> No
         talk.items.insert(0, Message("system", text))
 
 
-def _add_item(session: _Session, item: Mapping[str, Any], problem: Problems) -> None:
-    """What the model was sent, or sent."""
-    kind = item.get("type")
-    if kind == "message" and item.get("role") in ("developer", "system"):
-        return
+def _items(item: Mapping[str, Any], problem: Problems) -> list[Any]:
+    """What the model was sent by a person, or sent."""
+    if item.get("type") == "message" and item.get("role") in ("developer", "system"):
+        return []
     items = items_of(item, problem)
     for each in items:
         if isinstance(each, Result):
@@ -266,8 +263,5 @@ def _add_item(session: _Session, item: Mapping[str, Any], problem: Problems) -> 
             code = _EXITED.search(output[:_HEAD]) if isinstance(output, str) else None
             each.is_error |= whole.get("success") is False or meta.get("exit_code") not in (None, 0)
             each.is_error |= code is not None and code[1] != "0"
-    session.add(
-        each
-        for each in items
-        if not (isinstance(each, Message) and each.role == "user" and (each.text or "").startswith(_CONTEXT))
-    )
+    texts = ((each, each.text or "" if isinstance(each, Message) and each.role == "user" else "") for each in items)
+    return [each for each, text in texts if not text.startswith(_CONTEXT)]

@@ -19,13 +19,16 @@ _TOOLS: tuple[tuple[set[str], str, str, str], ...] = (
      "{'conversation_id': record.get('sessionId'), 'title': record.get('customTitle'), 'messages': [{'role': role, "
      "'content': text, 'timestamp': at, 'model': each.get('modelId')} for each in record['requests'] for role, at, text in "
      "(('user', each.get('timestamp'), each['message']['text']), ('assistant', None, ''.join(str(part.get('value', '')) "
-     "for part in each.get('response') or [] if 'kind' not in part))) if text]}", "record in records"),
+     "for part in each.get('response') or [] if isinstance(part, dict) and 'kind' not in part))) if text]}",
+     "record in records"),
     ({"type", "thread_id"}, _MESSAGES,
-     "{'conversation_id': record[0]['thread_id'], 'usage': [each.get('usage') for each in record][-1], 'messages': "
+     "{'conversation_id': record[0]['thread_id'], 'usage': ([each['usage'] for each in record if 'usage' in each] or "
+     "[None])[-1], 'error': next((each['error'] for each in record if each['type'] == 'turn.failed'), None), 'messages': "
      "[{'role': 'assistant', 'content': item['text']} if item['type'] == 'agent_message' else {'type': 'function_call', "
-     "'call_id': item['id'], 'name': item['type'], 'arguments': item.get('arguments') or {'command': item.get('command')}, "
-     "'output': item.get('aggregated_output', '')} for each in record if each['type'] == 'item.completed' "
-     "for item in [each['item']] if item['type'] not in ('reasoning', 'todo_list', 'error')]}", "record in [records]"),
+     "'call_id': item['id'], 'name': item['type'], 'arguments': {key: item[key] for key in ('command', 'tool', 'arguments', "
+     "'changes', 'query') if key in item}, 'output': item.get('aggregated_output', item.get('result')) or ''} for each in "
+     "record if each['type'] == 'item.completed' for item in [each['item']] if item['type'] not in ('reasoning', "
+     "'todo_list', 'error')]}", "record in [records]"),
     ({"info", "data"}, _SPANS,
      "{'type': {'CHAT_MODEL': 'GENERATION', 'LLM': 'GENERATION', 'AGENT': 'AGENT', 'TOOL': 'TOOL'}.get(str("
      "about.get('mlflow.spanType')).strip('\"'), 'SPAN'), 'id': span['span_id'], 'trace_id': span['trace_id'], "
@@ -114,6 +117,10 @@ def _written(loop: str, line: str) -> str:
     return f"lines = [json.dumps({line}, default=str) for {loop}]"
 
 
+def _unpaged(path: str) -> list[str]:
+    return [f"records = [each for record in records for each in record{path}]"] if path else []
+
+
 def _grouped(key: str, messages: str) -> list[str]:
     """Lines that join the messages of a conversation, of which a record is a part."""
     return [
@@ -126,13 +133,14 @@ def _grouped(key: str, messages: str) -> list[str]:
 def _conversion(records: list[dict[str, Any]]) -> list[str]:
     """The nearest format, and the lines that convert records to it."""
     begin = records[0] if records else {}
-    for names, nearest, line, loop in _TOOLS:
-        if begin.keys() >= names:
-            return [nearest, _written(loop, line)]
+    for page, each in (("", begin), *((path, found[0]) for path, found in _lists(begin, 0))):
+        for names, nearest, line, loop in _TOOLS:
+            if each.keys() >= names:
+                return [nearest, *_unpaged(page), _written(loop, line)]
     group = next((key for key in _GROUP if isinstance(begin.get(key), str | int)), "")
     for page, path, found in _places(records):
         where, each = f"record{path}" if path else "records", found[0]
-        pages = [f"records = [each for record in records for each in record{page}]"] if page else []
+        pages = _unpaged(page)
         known = {name: next((key for key in keys if key in each), None) for name, keys in _SPAN.items()}
         if known["id"] and known["trace_id"]:
             fields = "".join(f", {name!r}: record.get({key!r})" for name, key in known.items() if key)
