@@ -117,18 +117,7 @@ def test_exported_events_come_back(timed: ab.History, tmp_path: Path, suffix: st
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
 def test_exported_turns_come_back(timed: ab.History, tmp_path: Path, suffix: str) -> None:
     back = ab.read_conversations(ab.export(timed.turns, tmp_path / f"turns{suffix}")).turns
-    same = [
-        "asked_at",
-        "author",
-        "status",
-        "latency_s",
-        "prompt",
-        "reply",
-        "message_id",
-        "reply_id",
-        "input_tokens",
-        "agent",
-    ]
+    same = ["asked_at", "author", "status", "latency_s", "prompt", "reply", "message_id", "reply_id", "input_tokens"]
     pd.testing.assert_frame_equal(back[same], timed.turns[same])
 
 
