@@ -17,18 +17,20 @@ _MESSAGES, _SPANS = "OpenAI's messages", "a table of Langfuse's observations"
 _TOOLS: tuple[tuple[set[str], str, str, str], ...] = (
     ({"requests", "responderUsername"}, _MESSAGES,
      "{'conversation_id': record.get('sessionId'), 'title': record.get('customTitle'), 'messages': [{'role': role, "
-     "'content': text, 'timestamp': at, 'model': each.get('modelId')} for each in record['requests'] for role, at, text in "
-     "(('user', each.get('timestamp'), each['message']['text']), ('assistant', None, ''.join(str(part.get('value', '')) "
-     "for part in each.get('response') or [] if isinstance(part, dict) and 'kind' not in part))) if text]}",
-     "record in records"),
+     "'content': text, 'timestamp': at, 'model': each.get('modelId')} for each in record['requests'] for took in [(("
+     "each.get('result') or {}).get('timings') or {}).get('totalElapsed')] for role, at, text in (('user', "
+     "each.get('timestamp'), each['message']['text']), ('assistant', took and each['timestamp'] + took, ''.join("
+     "str(part.get('value', '')) for part in each.get('response') or [] if isinstance(part, dict) and 'kind' not in part))) "
+     "if text]}", "record in records"),
     ({"type", "thread_id"}, _MESSAGES,
      "{'conversation_id': record[0]['thread_id'], 'usage': ([each['usage'] for each in record if 'usage' in each] or "
      "[None])[-1], 'error': next((each['error'] for each in record if each['type'] == 'turn.failed'), None), 'messages': "
      "[{'role': 'assistant', 'content': item['text']} if item['type'] == 'agent_message' else {'type': 'function_call', "
      "'call_id': item['id'], 'name': item['type'], 'arguments': {key: item[key] for key in ('command', 'tool', 'arguments', "
-     "'changes', 'query') if key in item}, 'output': item.get('aggregated_output', item.get('result')) or ''} for each in "
-     "record if each['type'] == 'item.completed' for item in [each['item']] if item['type'] not in ('reasoning', "
-     "'todo_list', 'error')]}", "record in [records]"),
+     "'changes', 'query') if key in item}, 'output': made, 'error': (made or 'failed') if item.get('status') == 'failed' else "
+     "None} for each in record if each['type'] == 'item.completed' for item in [each['item']] if item['type'] not in "
+     "('reasoning', 'todo_list', 'error') for made in [item.get('aggregated_output', item.get('result')) or '']]}",
+     "record in [records]"),
     ({"info", "data"}, _SPANS,
      "{'type': {'CHAT_MODEL': 'GENERATION', 'LLM': 'GENERATION', 'AGENT': 'AGENT', 'TOOL': 'TOOL'}.get(str("
      "about.get('mlflow.spanType')).strip('\"'), 'SPAN'), 'id': span['span_id'], 'trace_id': span['trace_id'], "
