@@ -41,7 +41,7 @@ def the_table_of_contents_has_no_reply(page: Page) -> None:
     page.save()
     page.command("toc:show-panel")
     expect(page.page.locator(".jp-tocItem-content").last).to_have_text("My results")
-    assert [title for title in page.page.evaluate(TITLES) if "Conversation" not in title] == ["My results"]
+    assert not {"A report", "A part"} & set(page.page.evaluate(TITLES))
     page.screenshot("table-of-contents")
     page.hide_file_browser()
 

@@ -18,8 +18,7 @@ def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None
     page.open("silence.ipynb")
     page.run_all()
     panel = Panel(page, 1)
-    line = panel.root.locator(".ab-statusline")
-    start = panel.root.locator(".ab-empty")
+    line, start = (panel.root.locator(f".ab-{part}") for part in ("statusline", "empty"))
     expect(start.locator("p")).to_contain_text(["seconds", "@"])  # what it does, and what can be attached
     expect(start.locator(".ab-initial")).to_have_text("S")
     expect(panel.status).to_have_text("Ready.")

@@ -44,6 +44,7 @@ POLLING_MS = 100.0  # Playwright's default evaluates a condition in every frame,
 SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "docmanager-extension/plugin": {"autosave": False},
+    "toc-extension/registry": {"maximalDepth": 6},  # with every level of heading
 }
 
 
