@@ -143,7 +143,6 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     panel = Panel(page, 1)
     expect(panel.box).to_have_attribute("placeholder", re.compile("@"))
     card = panel.root.locator(".ab-attached")
-    expect(card.get_by_role("button", name="Remove orders")).to_be_visible()
     card.locator("summary").click()
     expect(card.locator("summary")).to_have_text(re.compile(r"orders 1 row × 1 column, .* masked$"))
     expect(card.locator("th, td")).to_have_text(["email", "[…]"])
@@ -234,7 +233,6 @@ def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab:
     assert box_of(panel.root.locator(".ab-head"))["height"] < 48
     expect(panel.box).to_have_attribute("placeholder", "Message echo")  # without what takes another line
     assert axe_violations(panel.root) == []
-    page.page.set_viewport_size({"width": 1200, "height": 1000})
 
 
 def look_at_the_sessions(page: Page, overlay: Locator) -> None:
@@ -284,8 +282,7 @@ def test_a_panel_can_be_read_in_every_look(lab: Lab, page: Page) -> None:
         page.page.keyboard.press("Escape")
         page.screenshot(f"panel-look-{name}")
         assert axe_violations(panel.root) == [], name
-        edge = panel.root.evaluate("root => root.scrollWidth - root.clientWidth")
-        assert edge <= 1, name
+        assert panel.root.evaluate("root => root.scrollWidth - root.clientWidth") <= 1, name
 
     for way in in_all_ways(page, panel.root):
         look(way)

@@ -193,8 +193,7 @@ def check_formulas_and_that_nothing_is_fetched(panel: Panel) -> None:
 
 
 def clipboard(panel: Panel) -> str:
-    text: str = panel.page.evaluate("() => navigator.clipboard.readText()")
-    return text
+    return str(panel.page.evaluate("() => navigator.clipboard.readText()"))
 
 
 def copied(panel: Panel, button: Locator, label: str) -> str:

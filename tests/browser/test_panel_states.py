@@ -112,7 +112,11 @@ def open_the_steps(page: Page, panel: Panel) -> None:
     expect(step.locator("summary")).to_be_visible()
     step.locator("summary").focus()
     panel.page.keyboard.press("Enter")
-    expect(step.locator("pre").first).to_be_visible()
+    text = step.locator("pre").first
+    expect(text).to_be_visible()
+    text.evaluate("text => { text.style.maxHeight = '20px'; text.focus(); }")
+    panel.page.keyboard.press("ArrowDown")
+    expect(text).to_be_focused()  # the arrows scroll it
     expect(step).to_contain_text("query")
     expect(step).to_contain_text("Result")
     assert panel.root.evaluate(OVERFLOWING) == []

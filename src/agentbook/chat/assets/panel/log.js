@@ -64,7 +64,8 @@ export function logView(state, act, make, rows = (order) => order) {
     const { key, target, shiftKey } = event;
     if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
     const isControl = target.matches("button, summary, a");
-    const step = { ArrowUp: -1, ArrowDown: 1, ...(isControl && { ArrowLeft: -1, ArrowRight: 1 }) }[key];
+    const scrolls = !isControl && target.scrollHeight > target.clientHeight + 1;
+    const step = !scrolls && { ArrowUp: -1, ArrowDown: 1, ...(isControl && { ArrowLeft: -1, ArrowRight: 1 }) }[key];
     if (key === "Tab" && target !== log) {
       if (!shiftKey) return end.focus({ preventScroll: true }); // and from there, the page goes on
       log.focus({ preventScroll: true });
