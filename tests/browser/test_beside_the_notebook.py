@@ -83,7 +83,7 @@ def test_a_notebook_executed_without_a_browser_shows_its_conversations(lab: Lab,
     chats = PANEL.format(name="one", agent="echo", height=160), f"two = {COMPARE}\ntwo"
     asks = "one.ask('To 1')\none.ask_again(0)", "two.ask('To 2')"
     notebook = write_notebook(lab.root / "executed.ipynb", [CONNECT, *chats, *asks])
-    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", notebook]
+    command = [sys.executable, "-m", "jupyter", "execute", "--inplace", str(notebook)]
     environment = {**os.environ, "AGENTBOOK_DATA": str(lab.data)}
     subprocess.run(command, check=True, capture_output=True, timeout=240, env=environment)
     page.open("executed.ipynb")
