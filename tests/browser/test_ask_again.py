@@ -75,7 +75,6 @@ def test_a_turn_is_asked_again_and_the_better_reply_chosen(lab: Lab, page: Page)
     expect(panel.log.get_by_role("tabpanel")).to_have_count(1)
     page.screenshot("again-narrow")
     assert axe_violations(panel.root) == []
-    page.page.set_viewport_size({"width": 1200, "height": 1000})
     page.show_cell(2).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
     assert page.output_text(2) == "([['good', 'yes']], 2)"

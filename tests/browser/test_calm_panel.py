@@ -35,7 +35,6 @@ def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None
     assert box_of(panel.root)["height"] == before["height"], "the line takes its room from the log"
     panel.wait_for_reply(1, "That took")
     expect(line).to_be_hidden()
-    assert box_of(panel.root)["height"] == before["height"]
     assert axe_violations(panel.root) == []
 
 
@@ -183,9 +182,12 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     page.screenshot("panel-late")
 
 
-SESSIONS = """begun = client.sessions.start("acme~playground", agent_id="acme~echo", prompt="Begun first")
+SESSIONS = """import sys
+begun = client.sessions.start("acme~playground", agent_id="acme~echo", prompt="Begun first")
 ab.Compare(client, "acme~playground", ["guide", "echo"]).ask("Compared words")
-client.sessions.ask(begun, "Said last");"""
+client.sessions.ask(begun, "Said last")
+[key] = !{sys.executable} -m agentbook keys create --account acme --name desk --scope all
+ab.connect(client.base_url, api_key=key).sessions.start("acme~playground", agent_id="acme~echo", prompt="By another");"""
 
 
 def test_nothing_moves_for_what_floats_over_the_log_and_the_head_is_one_row(lab: Lab, page: Page) -> None:
@@ -239,12 +241,12 @@ def look_at_the_sessions(page: Page, overlay: Locator) -> None:
     """By day and last message, comparisons as one row, others' on demand and last."""
     today = overlay.get_by_role("list", name="Today", exact=True)
     expect(today.get_by_role("listitem")).to_contain_text(["Hello", "Begun first", "Compared words"])
-    expect(today.get_by_text("Compared words")).to_have_count(1)
-    expect(today.get_by_role("listitem").filter(has_text="Compared words")).to_contain_text("comparison")
-    expect(overlay.get_by_text("by katherine")).to_have_count(0)
+    compared = today.get_by_role("listitem").filter(has_text="Compared words")
+    expect(compared).to_have_text([re.compile("comparison")])
+    expect(overlay.get_by_text("by desk")).to_have_count(0)
     page.screenshot("panel-sessions-mine")
     overlay.get_by_role("checkbox", name="Sessions of others, too").check()
-    expect(overlay.get_by_role("list").filter(has_text="by katherine").first).to_be_visible()
+    expect(overlay.get_by_role("list", name="Today · others")).to_contain_text("by desk")
     names = overlay.get_by_role("list").evaluate_all("all => all.map(each => each.getAttribute('aria-label'))")
     assert names[0] == "Today" != names[1]
     assert names == sorted(names, key=lambda name: name.endswith(" · others"))
