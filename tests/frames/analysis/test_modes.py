@@ -77,7 +77,7 @@ def test_a_list_can_be_of_sessions_or_of_all_there_is() -> None:
     assert (len(everything), set(everything["weight"])) == (30, {1.0})
     with pytest.warns(ab.errors.EmptyWarning):
         assert len(ab.reading_list(turns().head(0))) == 0
-    for wrong in ({"n": 0}, {"n": "many"}, {"unit": "week"}):
+    for wrong in ({"n": 0}, {"n": "many"}, {"unit": "week"}, {"seed": -1}):
         with pytest.raises(ValueError, match="reading_list"):
             ab.reading_list(turns(), **wrong)
 
@@ -125,8 +125,11 @@ def test_notes_are_grouped_and_a_person_renames_merges_and_splits() -> None:
         lambda: named.rename({"prise": "x"}),
         lambda: named.split("price", {"x": "zebra"}),
         lambda: named["x"],
+        lambda: named.merge("prise", "x"),
+        lambda: named.split("price", 9),
+        lambda: ab.failure_modes(said, "note", turns().tail(1), k=1)["source, names, named"],
     ):
-        with pytest.raises(ValueError, match=r"There is no mode|No note"):
+        with pytest.raises(ValueError, match=r"no mode '\w{2}|No note|9 groups|No turn|no mode 'x'"):
             wrong()
 
 

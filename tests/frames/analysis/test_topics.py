@@ -397,7 +397,7 @@ def test_texts_that_utf_8_cannot_encode_are_read() -> None:
         (TURNS, {"k": "all"}, "number of topics, or 'auto', not 'all'"),
         (TURNS, {"k": True}, "number of topics"),
         (TURNS, {"k": 2.5}, "number of topics"),
-        (TURNS[:3], {"k": 1000}, "1,000 topics"),
+        (TURNS[:3], {"k": 1000}, "1,000 groups"),
         (TURNS, {"seed": -1}, "seed"),
         (TURNS, {"seed": None}, "seed"),
         (TURNS, {"names": "guide"}, "client= and workspace="),

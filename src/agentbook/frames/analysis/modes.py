@@ -17,7 +17,7 @@ from ..._text import count_text, title, visible
 from ..labels import TEXT, labels_of, targets_of
 from ..parse.schemas import STR
 from ..tabular import typed, with_provenance
-from .arguments import OTHER, warn_caller, warn_if_empty, whole
+from .arguments import OTHER, warn_caller, whole
 from .shares import shares
 from .topics import html_of, topics, words_of
 from .turns import Floats, turns_in
@@ -90,11 +90,11 @@ def reading_list(
     if unit not in ("turn", "session"):
         raise ValueError(f"reading_list reads turns or sessions: unit= must be 'turn' or 'session', not {unit!r}.")
     n = whole(n, 1, "reading_list draws n= turns: a whole number of 1 or more")
+    seed = whole(seed, 0, "reading_list: seed is a whole number from 0")
     table, _, _, span = turns_in(
         data, "session_id", "turn", "status", "latency_s", caller="reading_list", since=since, until=until
     )
     table = table.drop(columns=[name for name in ("(at)", "why", "weight") if name in table])
-    warn_if_empty(table, caller="reading_list")
     failed = table["status"].isin(["failed", "unanswered"])
     like = {name: pd.to_numeric(table[name]).astype("float64") for name in _LIKE if name in table}
     rows = pd.DataFrame({"failed": failed, "latency_s": table["latency_s"].astype("float64"), **like}, table.index)
@@ -212,6 +212,8 @@ class FailureModes:
         _, session, message = targets_of(self._turns, "failure_modes")
         target = session if message is None or mine["message_id"].isna().all() else message
         found = self._turns.assign(note=target.map(notes).astype(STR).to_numpy())[target.isin(notes.index).to_numpy()]
+        if found.empty:
+            raise ValueError(f"No turn of {name!r} is among those passed: pass the history that was read.")
         check = f"judge: It does not fail in this way: {name}."
         return with_provenance(found.reset_index(drop=True), self._turns, "failure_modes", check=check)
 
@@ -259,7 +261,7 @@ class FailureModes:
         ValueError
             If there is no such mode, or the name is empty.
         """
-        return self.rename(dict.fromkeys(names, into))
+        return self.rename(dict.fromkeys([names] if isinstance(names, str) else names, into))
 
     def split(self, name: str, by: int | Mapping[str, str] = 2) -> FailureModes:
         """The modes with one of them in parts.

@@ -475,7 +475,7 @@ def topics(
         warn_caller("topics: no question has a word, so there are no topics to find.", EmptyWarning)
     if worded and number is not None and number > len(worded):
         raise ValueError(
-            f"topics cannot make {number:,} topics of {len(worded):,} sessions with questions: pass a smaller k."
+            f"{number:,} groups cannot be made of {count_text(len(worded), 'text')} with words: pass a smaller number."
         )
     model, sample, stability = _fit([worded[at] for at in _sample(len(worded), FITTED, seed)], number, seed, embed)
     numbers, similar = model.assign(texts)

@@ -351,10 +351,7 @@ def _places(keys: tuple[str, ...]) -> tuple[list[tuple[str, list[str]]], list[st
 
 
 def _first(content: Mapping[str, Any], field: str, names: Iterable[str]) -> Any:
-    for name in names:
-        value = content[name]
-        if not _is_known(value):
-            continue
+    for value in (content[name] for name in names if _is_known(content[name])):
         if field not in _CONTENTS:
             value = opened(value)
         if field != "name" or isinstance(value, str):
