@@ -59,6 +59,10 @@ def test_a_complaint_becomes_failure_modes(said: dict[str, Any]) -> None:
     assert rates.loc["no reply", "notes"] / len(said["todo"]) > 2 * rates.loc["no reply", "share"]
     assert (said["loops"]["calls"] == 5).all()
     assert said["paths"]["path"].str.contains("read_clauses ×5").any()
+    others, in_loop = said["waits"]["median"]
+    wasted = said["loops"]["wasted_s"].sum() / said["waits"].loc[True, "size"]
+    assert 1.7 < in_loop / others < 2.4
+    assert 0.5 < wasted / (in_loop - others) < 1
     assert "read_clauses is followed by read_clauses" in said["chart"].text
 
 

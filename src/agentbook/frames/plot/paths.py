@@ -68,7 +68,7 @@ def paths(data: Any, *, steps: Any = None, top: int = 12, since: Any = None, unt
     turns, *_ = turns_in(data, "session_id", "turn", "latency_s", caller="plot.paths", since=since, until=until)
     rows, names = _transitions(turns, steps_in(data, steps, "plot.paths"), top)
     rows = with_links(rows, turns)
-    bare = {"domain": False, "ticks": False, "labelLimit": 140}
+    bare = {"domain": False, "ticks": False, "labelLimit": 120}
     marks = Marks(rows)
     click = {"href": "link:N"} if "link" in rows else {}
     cells = marks.chart.mark_rect(color=COLOURS[0], strokeWidth=0.5).encode(
@@ -80,7 +80,7 @@ def paths(data: Any, *, steps: Any = None, top: int = 12, since: Any = None, unt
         tooltip=tooltip(step="after", next="then", share=("share", ".1%"), times=("times", ","), turn=("turn", "d")),
         **click,
     )  # fmt: skip
-    chart = marks.selectable(cells, name="cells", opacity=None).properties(width=alt.Step(22), height=alt.Step(20))
+    chart = marks.selectable(cells, name="cells", opacity=None).properties(width=alt.Step(18), height=alt.Step(18))
     count = rows.loc[rows["step"] == _QUESTION, "times"].sum()
     usual = rows.sort_values("share", ascending=False, kind="stable").drop_duplicates("step")
     most = dict(zip(usual["step"], zip(usual["next"], usual["share"], strict=True), strict=True))
