@@ -271,10 +271,14 @@ class Search:
         rounds = [[(variant.name, text, 1) for variant in variants] for text in asked]
         left = max(self._max_cost - self.spent, 1e-9)
         options = replace(self.options, max_cost=left if left < math.inf else None)
-        loop.run(self.work.ask(Plan(variants, rounds, options, asked, self._judgements), self.notify))
+        loop.run(self.work.ask(Plan(variants, rounds, options, asked, self._judgements), self._say))
         self.notes += [note for note in self.work.notes if note not in self.notes]
         keys = itertools.chain.from_iterable(rounds)
         return [self.work.answered.get(key) or Answer(*key, status="stopped") for key in keys]
+
+    def _say(self, text: str) -> None:
+        if text:  # a run says nothing when a pause ends
+            self.notify(text)
 
     def _score(self, answer: Answer) -> float:
         """The share of its checks that a reply passes; 0 without a reply."""

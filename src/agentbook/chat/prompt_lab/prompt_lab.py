@@ -857,7 +857,7 @@ class PromptLab:
             The search ends after this time; the verdict comes after it.
         held_out : float
             The share of the inputs that the search does not see. Inputs of one session
-            are on the same side, and stay there in this lab.
+            are on the same side, and stay there as others are added after them.
         seed : int
             The same seed, replies and proposals give the same search.
         concurrency, timeout_s, prices
