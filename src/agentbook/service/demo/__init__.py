@@ -37,11 +37,6 @@ __all__ = ["fixtures", "write", "write_once"]
 
 ACCOUNT = "acme"
 _STATE = select(tables.meta.c.value).where(tables.meta.c.name == "demo")
-_ALSO_GRANTED = {
-    "Company chat": ["release/release-notes"],
-    "Order system": ["sales/helpdesk"],
-    "Warehouse (reader)": ["finance/data-desk"],
-}
 # workspace -> number of contexts that were generated from tasks
 _GENERATED_NOTES = {"support": 5, "data": 4, "on-call": 4, "release": 2, "finance": 1, "shop": 1}
 
@@ -137,7 +132,7 @@ def _versions(ids: Ids, now_ms: int) -> Iterator[dict[str, Any]]:
 def _grants(ids: Ids) -> Iterator[dict[str, str]]:
     """Each credential is granted to its target, and some to other agents too."""
     for name, credential in read_yaml("credentials.yaml")["credentials"].items():
-        for agent in [credential.get("target", "unknown"), *_ALSO_GRANTED.get(name, ())]:
+        for agent in [credential.get("target", "unknown"), *credential.get("also", ())]:
             if agent != "unknown":
                 agent_id = ids["workspace_agents"][agent]
                 yield {"credential_id": ids["credentials"][name], "workspace_agent_id": agent_id}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -172,7 +172,9 @@ def _events(
     while event_count < count:
         at += 1 + int(chance() * pause_ms)
         task = new_id(at - 1)
-        yield event_row(seeded, session_id, at, "message", task, person, content=_pick(texts.questions, chance()))
+        yield event_row(
+            seeded, session_id, at, "message", task, person, content=texts.questions[int(chance() * _TEXTS)]
+        )
         subtasks = rng.choices(_SUBTASKS, _SUBTASK_WEIGHTS)[0]
         for _ in range(min(subtasks, count - event_count - 1)):
             begin = at  # a task's id says when it began
@@ -183,9 +185,5 @@ def _events(
             return
         at += 1 + int(chance() * step_ms)
         fails = chance() < _FAILURE_RATE
-        kind, content = "runtime_error" if fails else "runtime_done", texts.failures if fails else texts.answers
-        yield event_row(seeded, session_id, at, kind, task, agent, content=_pick(content, chance()))
-
-
-def _pick(texts: Sequence[Content], chance: float) -> Content:
-    return texts[int(chance * len(texts))]
+        kind, contents = "runtime_error" if fails else "runtime_done", texts.failures if fails else texts.answers
+        yield event_row(seeded, session_id, at, kind, task, agent, content=contents[int(chance() * len(contents))])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import cycle, islice
 from typing import Any, NamedTuple
@@ -101,18 +101,11 @@ def write_month(connection: Connection, ids_by_name: Ids, now_ms: int) -> list[A
     """Write sessions and their events; return the answered tasks."""
     story = read_yaml("month.yaml")
     month = _Month(ids_by_name, now_ms, cycle(story["failures"]), cycle(story["incident_failures"]))
-    session_rows: list[dict[str, Any]] = []
-    event_rows: list[EventRow] = []
-    tasks: list[AnsweredTask] = []
     for plan in sorted(_plans(now_ms), key=lambda plan: plan.started_ms):
-        session_row, session_events, session_tasks = month.session(plan)
-        if session_events:
-            session_rows.append(session_row)
-            event_rows += session_events
-            tasks += session_tasks
-    insert(connection, tables.sessions, session_rows)
-    insert_tuples(connection, tables.events, EventRow._fields, event_rows)
-    return tasks
+        month.add(plan)
+    insert(connection, tables.sessions, month.sessions)
+    insert_tuples(connection, tables.events, EventRow._fields, month.events)
+    return month.tasks
 
 
 def office_moment(seeded: SeededIds, day_ms: int, hours: str = "office_hours") -> int:
@@ -184,16 +177,18 @@ class _Month:
     now_ms: int
     failures: Iterator[str]
     incident_failures: Iterator[str]
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
+    tasks: list[AnsweredTask] = field(default_factory=list)
 
-    def session(self, plan: _Plan) -> tuple[dict[str, Any], list[EventRow], list[AnsweredTask]]:
-        """The session's row, its events' rows, and its answered tasks."""
+    def add(self, plan: _Plan) -> None:
+        """Make a session; without an event before now, it has not begun."""
         seeded, rng = plan.seeded, plan.seeded.rng
         id_ = seeded.id(plan.started_ms)
         values = thread_values(plan.thread, rng)
         name = fill(plan.thread.name, values, rng)
         is_named = rng.random() >= _UNNAMED_RATE
-        events: list[EventRow] = []
-        tasks: list[AnsweredTask] = []
+        updated_at = None
         at, tokens = plan.started_ms + rng.randint(2, 40), 600
         for number, (exchange, slots) in enumerate(_dialogue(plan, values)):
             ask, reply = fill(exchange.ask, slots, rng), fill(exchange.reply, slots, rng)
@@ -204,12 +199,13 @@ class _Month:
             if at > self.now_ms - MINUTE_MS:
                 break
             tokens += len(reply) // 4
-            events += turn
+            self.events.extend(turn)
+            updated_at = turn[-1].created_at
             goes_on = rng.random() < _GOES_ON_AFTER_FAILURE
             if turn[-1].task_id != turn[0].task_id or turn[-1].type == "message":
                 break  # nobody answered
             if turn[-1].type == "runtime_done":
-                tasks.append(AnsweredTask(plan.workspace, turn[-1].task_id, name, at))
+                self.tasks.append(AnsweredTask(plan.workspace, turn[-1].task_id, name, at))
             elif not goes_on:
                 break
             at += _thinking_ms(plan)
@@ -222,9 +218,10 @@ class _Month:
             "initiator_type": plan.initiator.split()[0],
             "name": name if is_named else None,
             "created_at": seeded.instant(plan.started_ms),
-            "updated_at": events[-1].created_at if events else None,
+            "updated_at": updated_at,
         }
-        return row, events, tasks
+        if updated_at is not None:
+            self.sessions.append(row)
 
     def author(self, who: str) -> dict[str, str]:
         kind, name = who.split()

@@ -142,7 +142,7 @@ def _columns(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms
                 row[f"{name.removesuffix('_days')}_at"] = seeded.instant(midnight(now_ms, value) + 12 * HOUR_MS)
         elif f"{name}_id" in table.c:
             row[f"{name}_id"] = _id(name, value, ids, seeded)
-        elif name not in {"days", "copy_of", "has_auth_config"}:
+        elif name not in {"days", "copy_of", "has_auth_config", "also"}:
             raise ValueError(f"The table {table.name} has no column for {name!r} of {key!r}.")
     if "secret_sha256" in table.c:
         # A random digest: no secret has it, so nobody can sign in with a demo key.

@@ -283,13 +283,12 @@ def _describe(instructions: Instructions) -> str:
     """The reply to a question about the instructions themselves."""
     if instructions.secret:
         return instructions.refusal
-    if not instructions.understood and not instructions.ignored:
-        return "My system prompt has no instructions."
-    followed = "\n".join(f"- {line}" for line in instructions.understood) or "- none"
-    text = f"I follow these lines of my system prompt:\n\n{followed}"
-    if instructions.ignored:
-        text += "\n\nThese I do not understand:\n\n" + "\n".join(f"- {line}" for line in instructions.ignored)
-    return text
+    parts = (
+        ("I follow these lines of my system prompt", instructions.understood),
+        ("These I do not understand", instructions.ignored),
+    )
+    texts = ["\n".join([f"{title}:\n", *(f"- {line}" for line in lines)]) for title, lines in parts if lines]
+    return "\n\n".join(texts) or "My system prompt has no instructions."
 
 
 def _stems(text: str) -> set[str]:
