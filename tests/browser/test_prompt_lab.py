@@ -280,7 +280,7 @@ SEARCH = """
 import agentbook as ab
 import time
 questions = [f"What is a {each}?" for each in (
-    "session", "turn", "draft", "scope", "label", "skill", "task", "topic", "version", "credential")]
+    "session", "turn", "draft", "scope", "label", "skill", "store", "topic", "version", "credential", "workspace", "key")]
 search = ab.PromptLab(ab.connect(), agent="acme~scribe", workspace="acme~playground", inputs=questions)
 search.add_variant("now", system_prompt="Answer questions about the platform.")
 def sourced(reply):

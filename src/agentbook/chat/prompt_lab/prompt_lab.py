@@ -888,14 +888,14 @@ class PromptLab:
         --------
         >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
         >>> lab.inputs = [f"What is a {each}?" for each in (
-        ...     "session", "turn", "draft", "scope", "label", "skill", "task", "topic",
-        ...     "version", "credential")]
+        ...     "session", "turn", "draft", "scope", "label", "skill", "store", "topic",
+        ...     "version", "credential", "workspace", "key")]
         >>> now = lab.add_variant("now", system_prompt="Answer questions.")
         >>> checks = {"sourced": lambda reply: "Source" in reply}
         >>> options = {"checks": checks, "rounds": 2, "progress": False}
         >>> best = lab.optimize("now", "acme~scribe", **options)
         >>> best.is_better, best.comparison["n"].tolist()
-        (True, [5])
+        (True, [6])
         """
         if checks is not None:
             self._lab.check(checks)
