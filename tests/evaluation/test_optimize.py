@@ -374,14 +374,6 @@ def polite(reply: str) -> bool:
     return any(word in reply.lower() for word in MAGIC) and API_KEY not in reply
 
 
-class AtMost:
-    def __init__(self, lines: int) -> None:
-        self.lines = lines
-
-    def __call__(self, reply: str) -> bool:
-        return reply.count("\n") < self.lines
-
-
 def shorter_than(limit: int) -> Callable[[str], bool]:
     return lambda reply: len(reply) < limit
 
@@ -391,7 +383,7 @@ def test_a_request_says_what_was_wanted_and_what_was_found() -> None:
     checks: dict[str, Any] = {
         "a: b": ab.checks.contains("Ada"), "polite": polite, "one": lambda r: r == "1", "two": lambda r: r == "2",
         "judged": ab.checks.rubric("It is kind.", agent="acme~judge"), "raises": lambda r: r[99] == "",
-        "lines": AtMost(1), "closed": shorter_than(3),
+        "closed": shorter_than(3),
     }  # fmt: skip
     experiment.use_checks(read_checks([named(ab.checks.length(max=2))]) | read_checks(checks))
     reply = Reply("- One\n- Two three")
@@ -404,7 +396,7 @@ def test_a_request_says_what_was_wanted_and_what_was_found() -> None:
     for part in (
         "```\nBe kind.\n```", "- Be.", "- “at most 2 words”: words <= 2", '- “a: b”: contains "Ada"',
         "- “polite”: function: return any(word in reply.lower() for word in MAGIC)", "MAGIC = ('please', 'thanks')\n",
-        'return reply.count("\\n") < self.lines', "function: len(reply) < limit\nlimit = 3\n",
+        "function: len(reply) < limit\nlimit = 3\n",
         '- “one”: function: r == "1"\n', '- “two”: function: r == "2"\n',
         "- “judged”: judge acme~judge: It is kind.", "Reply: - One\n- Two three\n",
         "- “at most 2 words”: 5 words instead of at most 2", "- “a: b”\n", "- “judged”: It is rude.",

@@ -85,7 +85,6 @@ def _code(function: Any) -> str | None:
     """The body of a function, and what its names stand for; None if it is not there."""
     try:
         function = inspect.unwrap(getattr(function, "func", function))  # of a partial one
-        function = function if hasattr(function, "__code__") else type(function).__call__
         lines = [line.encode() for line in inspect.findsource(function)[0]]
         spans = [(at[0], at[2], at[1], at[3]) for at in function.__code__.co_positions() if at[0] and at[3]]
         (first, start), (last, end) = min(at[:2] for at in spans), max(at[2:] for at in spans)

@@ -69,8 +69,6 @@ class BetterPart:
         show(self.stop, self._form.busy and self._form.line == BETTER)
 
     def _read(self) -> tuple[Variant, str]:
-        if not self.variant.value:
-            raise ValueError("There is no variant to improve: add one above.")
         if not self.proposer.value.strip():
             raise ValueError("Name who proposes: an agent, such as acme~scribe, or a model.")
         return self._lab.variant(self.variant.value), self.proposer.value.strip()

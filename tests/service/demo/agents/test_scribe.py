@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.evaluation.conversations import SimulatedUser
+from agentbook.service.demo.agents.proposer import OF_A_PROPOSAL, propose
 from agentbook.service.demo.agents.scribe import (
     NOTICE,
     QUESTION,
@@ -222,3 +223,28 @@ def test_in_place_of_a_model_it_says_so() -> None:
 def test_from_the_packaged_pages() -> None:
     text = reply(Scribe(), "How do I stream events?", system_prompt="Answer in one sentence. Name your sources.")
     assert "Source: Streaming and reconnecting › Stream a session" in text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said", "sentence"),
+    [
+        (
+            "not any(word in r for word in BAD)\nBAD = ('session', 'client')",
+            "Two sessions.",
+            'mention "session", "client"',
+        ),
+        (
+            "('Ask Ada' in r) == ('plot' not in question)",
+            "A turn.",
+            'Only answer questions about plot. Otherwise say "Ask',
+        ),
+        ("{'points', 'found'} == set(json.loads(r))", "It is.", 'Answer as JSON with the keys "points" and "found".'),
+        ("r.rstrip().endswith(END)\nEND = 'Yours, Ada'", "It is.", 'End with "Yours, Ada".'),
+    ],
+)
+def test_a_proposal_adds_the_rule_that_a_check_asks_for(wanted: str, said: str, sentence: str) -> None:
+    parts = {"The prompt": "```\nBe kind.\n```", "What replies have to pass": f"- “check”: function: {wanted}"}
+    parts |= {"Reply 1": f"Question: Why?\n\nReply: {said}\n\nNot passed:\n- “check”"}
+    parts |= {"Questions whose replies passed": "- How do I plot?\n- What is a plot?"}
+    request = "\n\n".join([OF_A_PROPOSAL, *(f"# {title}\n\n{text}" for title, text in parts.items())])
+    assert sentence in propose(request)
