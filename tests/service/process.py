@@ -164,6 +164,15 @@ def on_database(data: Path) -> list[str]:
     return [] if base is None else ["--database", databases.database_url(base, data)]
 
 
+def furnished(http: httpx.Client, *prompts: str) -> list[str]:
+    """The ids of sessions in a new workspace, ``lab``, with a new agent, ``helper``."""
+    for noun, name in (("workspaces", "lab"), ("agents", "helper")):
+        http.post(f"/{noun}", json={"name": name}).raise_for_status()
+    body = {"session_type": "chat", "agent_id": "helper"}
+    started = [http.post("/workspaces/lab/sessions", json=body | {"initial_prompt": prompt}) for prompt in prompts]
+    return [answer.json()["id"] for answer in started]
+
+
 def lasting_port() -> str:
     """Return a free port below the range that the system uses for connections.
 

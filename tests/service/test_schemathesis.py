@@ -12,11 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from agentbook.service.auth import SCOPES
-from service.process import Service
+from service.process import Service, furnished
 
 SCHEMATHESIS = [sys.executable, "-m", "uv", "tool", "run", "-q", "--from", "schemathesis>=4.32,<5", "schemathesis"]
 EXAMPLES = 1  # of each operation, besides the boundaries of every field
@@ -41,21 +40,13 @@ checks.positive_data_acceptance.enabled = false
 """
 
 
-def furnished(http: httpx.Client) -> str:
-    """Create what the paths name, to avoid 404s; return a session id."""
-    agent = http.post("/agents", json={"name": "helper"}).json()["id"]
-    assert http.post("/workspaces", json={"name": "lab"}).status_code == 201
-    body = {"session_type": "chat", "agent_id": agent, "initial_prompt": "hello"}
-    return str(http.post("/workspaces/lab/sessions", json=body).json()["id"])
-
-
 @pytest.mark.timeout(600)
 def test_every_check_on_every_operation(tmp_path: Path) -> None:
     settings = tmp_path / "schemathesis.toml"
     with Service(tmp_path / "data", "--speed", "0", "--requests-per-minute", "0") as service:
         key = service.key(*(scope for scope in SCOPES if scope.endswith(":write")))
         with service.http(key) as http:
-            settings.write_text(SETTINGS.format(session=furnished(http)))
+            settings.write_text(SETTINGS.format(session=furnished(http, "hello")[0]))
         arguments = ["run", f"{service.base_url}/openapi.yaml", "--url", service.base_url, "--auth", key]
         bounds = ["--max-examples", str(EXAMPLES), "--seed", "1", "--no-shrink", "--request-timeout", "10"]
         # All checks are on unless the settings say otherwise; "--checks all" would

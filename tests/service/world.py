@@ -172,6 +172,12 @@ def _add(store: Store, table: str, row: dict[str, Any]) -> str:
     return str(filled["id"])
 
 
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
 def basic(key: str) -> str:
     return "Basic " + base64.b64encode(key.encode()).decode()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from agentbook.service.cluster.postgres import PostgresCluster
 from agentbook.service.store import Store, Transaction, events
 from agentbook.service.store.engine import connection_parameters
 from agentbook.service.turns.live import Cursor
-from service.world import World
+from service.world import World, until
 
 pytestmark = pytest.mark.anyio
 
@@ -89,12 +89,6 @@ def bus_of(world: World) -> Bus:
     cluster = world.platform.cluster
     assert isinstance(cluster, PostgresCluster)
     return cluster._bus
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from websockets.sync.client import connect
 
 from agentbook.cli import main, serve
 from service.databases import Cluster, database_url, give_back, server_binaries, without_tables
-from service.process import Service, command
+from service.process import Service, command, furnished
 from service.world import basic
 from support.certificate import make_certificate
 from support.processes import PlatformOfProcesses
@@ -142,10 +142,7 @@ def http(platform: PlatformOfProcesses, front: str) -> Iterator[httpx.Client]:
 
 
 def test_requests_and_sockets_pass_nginx(http: httpx.Client, front: str) -> None:
-    http.post("/workspaces", json={"name": "lab"})
-    http.post("/agents", json={"name": "helper"})
-    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "x" * 200_000}
-    session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
+    [session] = furnished(http, "x" * 200_000)
     trust = ssl._create_unverified_context()
     url = f"{front.replace('https', 'wss')}/v1/sessions/{session}/events/ws?from_id={'0' * 8}-0000-0000-0000-{'0' * 12}"
     headers = {"Authorization": basic(http.headers["X-Key"])}

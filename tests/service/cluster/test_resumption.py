@@ -18,7 +18,7 @@ from agentbook.service.store import Store
 from agentbook.service.store.engine import connection_parameters
 from service.cluster.test_delivery import terminate
 from service.databases import Cluster, database_url, give_back
-from service.process import command
+from service.process import command, furnished
 from support.processes import PlatformOfProcesses
 
 SCOPES = ("agents:write", "sessions:write", "workspaces:write")
@@ -74,10 +74,7 @@ def test_100_cuts_lose_and_repeat_nothing(
     key = platform.key(*SCOPES)
     with ExitStack() as stack:
         http = stack.enter_context(platform.services[0].http(key))
-        http.post("/workspaces", json={"name": "lab"})
-        http.post("/agents", json={"name": "helper"})
-        body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "first"}
-        session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
+        [session] = furnished(http, "first")
         client = stack.enter_context(ab.Client(platform.base_url, credentials=key))
         streams = [
             stack.enter_context(client.sessions.stream(session, from_id=reader.BEGINNING)) for _ in range(STREAMS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from agentbook.service.cluster import lease, postgres
 from agentbook.service.state import Platform
 from agentbook.service.store.tables import pending_turns, processes
 from service.databases import open_store
-from service.world import World
+from service.world import World, until
 
 pytestmark = pytest.mark.anyio
 
@@ -25,12 +24,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "LOOK_S", 0.1)
     monkeypatch.setattr(lease, "RENEW_S", 60.0)
     monkeypatch.setattr(lease, "LEASE_S", 60.0)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def send(world: World, session: str, text: str) -> None:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, create_engine, func, select
+from sqlalchemy import Connection, func, select
 
 from agentbook.service import demo, ids
 from agentbook.service.store import tables
-
-NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
-
-
-def fresh() -> Connection:
-    connection = create_engine("sqlite://").connect()
-    tables.metadata.create_all(connection)
-    return connection
+from service.demo.test_demo import NOW, fresh
 
 
 def count(connection: Connection, name: str) -> int:

@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from service.process import COMMAND, Service, command, on_database
+from service.process import COMMAND, Service, command, furnished, on_database
 from service.world import basic, one_platform
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
@@ -153,10 +153,7 @@ def test_demo_data_are_not_written_into_a_store_that_began_without(tmp_path: Pat
 def test_a_signal_lets_turns_end_and_a_second_one_does_not(data: Path, tmp_path: Path, is_hurried: bool) -> None:
     with Service(data, scripted=True, drain_s="60") as service:
         with service.http(service.key(*SCOPES)) as http:
-            http.post("/workspaces", json={"name": "lab"})
-            http.post("/agents", json={"name": "helper"})
-            body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": f"file:{tmp_path}/go"}
-            session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
+            [session] = furnished(http, f"file:{tmp_path}/go")
             service.process.send_signal(signal.SIGTERM)
             while http.get(service.base_url.replace("/v1", "/readyz")).status_code != 503:
                 time.sleep(0.01)

@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from service.process import Service, command
+from service.process import Service, command, furnished
 from service.world import basic
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
@@ -25,8 +25,7 @@ class Platform:
         self.service = service
         self.key = service.key(*SCOPES)
         self.http = service.http(self.key)
-        assert self.http.post("/workspaces", json={"name": "lab"}).status_code == 201
-        assert self.http.post("/agents", json={"name": "helper"}).status_code == 201
+        furnished(self.http)
 
     def start(self, prompt: str) -> str:
         body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": prompt}

@@ -16,19 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from service.process import Service, command
+from service.process import Service, command, furnished
 from service.world import on_sqlite
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 SESSIONS, ROUNDS = 4, 3
-
-
-def furnished(http: httpx.Client) -> list[str]:
-    """The ids of fresh sessions with a scripted agent."""
-    http.post("/workspaces", json={"name": "lab"})
-    http.post("/agents", json={"name": "helper"})
-    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "first"}
-    return [http.post("/workspaces/lab/sessions", json=body).json()["id"] for _ in range(SESSIONS)]
 
 
 def all_events(http: httpx.Client, session: str) -> list[dict[str, Any]]:
@@ -93,7 +85,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
             key = key or service.key(*SCOPES)
             with service.http(key) as http:
                 if round_number == 0:
-                    acknowledged = {session: [] for session in furnished(http)}
+                    acknowledged = {session: [] for session in furnished(http, *["first"] * SESSIONS)}
                 else:
                     service.wait_for_turns(http, acknowledged)
                     for session, posted in acknowledged.items():
@@ -127,7 +119,7 @@ def test_a_full_disk_is_a_503_and_the_store_stays_readable(tmp_path: Path) -> No
     with Service(tmp_path, scripted=True) as service:
         key = service.key(*SCOPES)
         with service.http(key) as http:
-            session, *_ = furnished(http)
+            [session] = furnished(http, "first")
             body = {"content": "tool:a " + "x" * 20_000}
             posted = [http.post(f"/sessions/{session}/events", json=body).json() for _ in range(3)]
             full_at = (tmp_path / "store.db-wal").stat().st_size
@@ -173,7 +165,7 @@ def test_a_locked_store_is_a_503_in_one_line_and_nothing_is_lost(tmp_path: Path)
     command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
     with Service(tmp_path, scripted=True) as service:
         with service.http(service.key(*SCOPES)) as http:
-            session, *_ = furnished(http)
+            [session] = furnished(http, "first")
             service.wait_for_turns(http, [session])
             ready = service.base_url.replace("/v1", "/readyz")
             with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:

@@ -17,7 +17,7 @@ from agentbook.service.errors import OperatorError
 from agentbook.service.store import Seeding, Store
 from agentbook.service.store.snapshot import restore, snapshot
 from agentbook.service.store.tables import SCHEMA_VERSION
-from service.process import Service, command
+from service.process import Service, command, furnished
 from service.world import on_sqlite
 
 
@@ -53,8 +53,7 @@ def test_a_running_service_is_taken_in_one_state_and_not_restored_into(tmp_path:
     data, file = filled(tmp_path / "data", "acme"), tmp_path / "day.db"
     with Service(data, scripted=True) as service:
         with service.http(service.key("workspaces:write", "agents:write", "sessions:write")) as http:
-            http.post("/workspaces", json={"name": "lab"})
-            http.post("/agents", json={"name": "helper"})
+            furnished(http)
             body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "tool:a tool:b"}
             done = threading.Event()
 
