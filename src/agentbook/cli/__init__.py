@@ -19,7 +19,7 @@ import click
 
 from .accounts import accounts, keys, members, signin, workspaces
 from .check import check
-from .common import account_option, data_option, on_store, reasons, store_options
+from .common import FILE, FOLDER, account_option, data_option, on_store, reasons, store_options
 from .evaluate import evaluate, import_file
 from .query import query
 
@@ -55,12 +55,9 @@ def main() -> None:
 
 def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
     """Parse ``NAME=VALUE``, each name once."""
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, _, value = (part.strip() for part in text.partition("="))
-        if name in pairs:
-            raise click.BadParameter(f"{name} is there twice; pass it once.")
-        pairs[name] = value
+    pairs = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
+    if len(pairs) < len(texts):
+        raise click.BadParameter("one of the names is there twice; pass it once.")
     return pairs
 
 
@@ -85,9 +82,7 @@ def _functions(ctx: click.Context, option: click.Parameter, texts: tuple[str, ..
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, help="Port; 0 for any free one.")
 @store_options
 @click.option(
-    "--public-url",
-    metavar="URL",
-    help="Public address of the service, such as a proxy's https://host. Used in metadata and links.",
+    "--public-url", metavar="URL", help="Public address for metadata and links, such as a proxy's https://host."
 )
 @click.option(
     "--trusted-proxy",
@@ -185,18 +180,17 @@ def serve(
 @click.option("--seed", type=int, default=0, help="The same seed gives the same history.")
 @click.option("--account", default="acme", help="Owner of the sessions; created if it does not exist.")
 @partial(on_store, new=True)
-def fixtures(store: Store, sessions: int, events: int, seed: int, account: str) -> None:
+def fixtures(store: Store, sessions: int, events: int, **options: Any) -> None:
     """Write a realistic, reproducible history to the store."""
     from ..service import demo
 
-    size = {"sessions": sessions, "events": events, "seed": seed}
-    now = datetime.now(UTC)
-    names = store.write_now(lambda tx: demo.fixtures(tx.db, **size, now=now, account=account))
-    click.echo(f"{sessions} sessions and {events} events in {', '.join(names)} of {account}")
+    options |= {"sessions": sessions, "events": events, "now": datetime.now(UTC)}
+    names = store.write_now(lambda tx: demo.fixtures(tx.db, **options))
+    click.echo(f"{sessions} sessions and {events} events in {', '.join(names)} of {options['account']}")
 
 
 @main.command(short_help="Write the complete store to a file.")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FILE)
 @data_option
 def snapshot(file: Path, data: Path) -> None:
     """Write the whole store to FILE. The service may be running.
@@ -210,7 +204,7 @@ def snapshot(file: Path, data: Path) -> None:
 
 
 @main.command(short_help="Replace the store with a snapshot.")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FILE)
 @data_option
 def restore(file: Path, data: Path) -> None:
     """Replace the store with the snapshot in FILE. The service must not be running.
@@ -237,9 +231,7 @@ def lab(no_browser: bool, port: int | None) -> None:
 
 
 @main.command(short_help="Copy the tutorials to your own folder.")
-@click.argument(
-    "folder", metavar="[DIR]", default="agentbook-tutorials", type=click.Path(path_type=Path, file_okay=False)
-)
+@click.argument("folder", metavar="[DIR]", default="agentbook-tutorials", type=FOLDER)
 def tutorials(folder: Path) -> None:
     """Copy the tutorials, how-tos and manual to DIR (default: agentbook-tutorials).
 
@@ -279,13 +271,7 @@ def mcp_server(store: str | None, account: str | None, content: bool) -> None:
 
 
 @main.command(short_help="Write a SKILL.md, which tells coding agents how to use agentbook.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=".",
-    metavar="DIR",
-    help="Where it is written, such as .claude/skills/agentbook. Default: here.",
-)
+@click.option("--out", type=FOLDER, default=".", help="Where it is written, such as .claude/skills/agentbook.")
 def skill(out: Path) -> None:
     """Write a skill for coding agents.
 

@@ -83,11 +83,7 @@ def keys_create(store: Store, account: str, name: str, scopes: tuple[str, ...], 
         raise click.UsageError("A trigger key has no scopes: leave out --scope or --trigger.")
     click.echo(admin.create_key(store, account, name, _SCOPES if "all" in scopes else scopes, trigger))
     if trigger is None and not scopes:
-        click.echo(
-            "This key has no scope, so it can only read its own account and public agents: "
-            "create another with --scope all.",
-            err=True,
-        )
+        click.echo("Without a scope, this key only reads its account and public agents: see --scope all.", err=True)
 
 
 @keys.command("list", short_help="List keys, without their secrets.")

@@ -18,27 +18,19 @@ from .._packages import explain
 if TYPE_CHECKING:
     from ..frames.history.history import History
 
+FILE, FOLDER = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, file_okay=False)
 store_option = click.option("--store", metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
 account_option = click.option("--account", metavar="NAME", help="Account to read. Default: the credential's own.")
 
 
 def out_option(default: str) -> Callable[..., Any]:
     """The option for the folder of a command's reports."""
-    return click.option(
-        "--out",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="DIR",
-        help=f"Where results.json, junit.xml and report.html are written. Default: {default}.",
-    )
+    text = f"Where results.json, junit.xml and report.html are written. Default: {default}."
+    return click.option("--out", type=FOLDER, metavar="DIR", help=text)
 
 
-data_option = click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=local_path,
-    show_default=False,
-    help="Data directory. Default: AGENTBOOK_DATA, or the system's directory for application data.",
-)
+_DATA = "Data directory. Default: AGENTBOOK_DATA, or the system's directory for application data."
+data_option = click.option("--data", type=FOLDER, default=local_path, show_default=False, help=_DATA)
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:

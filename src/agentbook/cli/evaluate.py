@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from .common import out_option
+from .common import FILE, out_option
 
 BELOW_THE_BAR = 100
 INTERRUPTED = 130
@@ -35,18 +35,11 @@ INTERRUPTED = 130
     metavar="SHARE",
     help="Exit with 100 if a smaller share passes. Default: 1, with --against 0.",
 )
+@click.option("--max-cost", type=click.FloatRange(0, min_open=True), help="Stop before the run costs more.")
 @click.option(
-    "--max-cost", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop before the run costs more."
+    "--prices", type=FILE, help="Prices of a million tokens, as CSV, YAML or JSON. Default: $AGENTBOOK_PRICES."
 )
-@click.option(
-    "--prices",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="CSV, YAML or JSON file with the price of a million tokens for each model. Default: $AGENTBOOK_PRICES.",
-)
-@click.option(
-    "--concurrency", type=click.IntRange(1, 64), default=4, metavar="N", help="Questions asked at the same time."
-)
+@click.option("--concurrency", type=click.IntRange(1, 64), default=4, help="Questions asked at the same time.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.1), default=300.0, help="Seconds to wait for a reply.")
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 def evaluate(file: Path, out: Path | None, fail_under: float | None, no_progress: bool, **options: Any) -> None:
@@ -90,12 +83,7 @@ def evaluate(file: Path, out: Path | None, fail_under: float | None, no_progress
 
 @click.command("import", short_help="Make a lab file of a file of promptfoo.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="LAB.yaml",
-    help="The lab file; it is replaced if it exists. Default: a new lab.yaml beside FILE.",
-)
+@click.option("--out", type=FILE, help="The lab file; replaced if it exists. Default: a new lab.yaml beside FILE.")
 @click.option("--strict", is_flag=True, help="Write nothing, and exit with 1, if something would be left out.")
 def import_file(file: Path, out: Path | None, strict: bool) -> None:
     """Make a lab file of a file of promptfoo, once and one way.
