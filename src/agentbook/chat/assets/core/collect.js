@@ -1,7 +1,5 @@
 /* Does something with a turn after showing what that means, such as adding it to a test set. */
-import { button, element, write } from "./dom.js";
-
-const inputs = (count) => (count === 1 ? "1 input" : `${count} inputs`);
+import { button, counted, element, write } from "./dom.js";
 
 /*
 `add` adds the turn that is shown, `cancel` does not.
@@ -22,7 +20,7 @@ export function collectView(add, cancel) {
     write(text, String(collected.text ?? ""));
     const masked = collected.masked ? ` Masked: ${collected.masked}.` : "";
     if (collected.error || collected.note) write(note, String(collected.error || collected.note));
-    else if (collected.added) write(note, `Added: the test set has ${inputs(collected.inputs)}.`);
+    else if (collected.added) write(note, `Added: the test set has ${counted(collected.inputs, "input")}.`);
     else write(note, `This question becomes a test input, which names this session as its origin.${masked}`);
     write(confirm, String(collected.confirm ?? "Add"));
     confirm.hidden = dismiss.hidden = !asks;

@@ -28,6 +28,8 @@ export function set(made, name, value) {
   } else if (made.getAttribute(name) !== String(value)) made.setAttribute(name, value);
 }
 
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 export function write(made, text) {
   if (made.textContent !== text) made.textContent = text;
 }

@@ -1,5 +1,5 @@
 /* The choices above the table of results. */
-import { button, element, set, write } from "../core/dom.js";
+import { button, counted, element, set, write } from "../core/dom.js";
 import { counts, FILTERS } from "./rows.js";
 
 /* The choices above the table: which rows, in which order, and what to show of them. */
@@ -80,7 +80,7 @@ export function toolbar(state, look, change) {
     against.value = look.against === null ? "" : String(look.against);
     against.disabled = look.blind;
     write(direction, look.descending ? "↓" : "↑");
-    const inputs = `${state.order.length} input${state.order.length === 1 ? "" : "s"}`;
+    const inputs = counted(state.order.length, "input");
     write(spoken, shown === state.order.length ? inputs : `${shown} of ${inputs}`);
   }
   return { root, build, draw };

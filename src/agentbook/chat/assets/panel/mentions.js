@@ -2,7 +2,7 @@
 The list that `@` opens above the box: what can be attached. The focus stays in the box,
 which controls the list.
 */
-import { element, set, write } from "../core/dom.js";
+import { counted, element, set, write } from "../core/dom.js";
 import { notebook } from "../core/notebook.js";
 
 const WORD = /(?:^|[\s(])@([\p{L}\p{N}_.\-[\]/]{0,200})$/u;
@@ -86,8 +86,8 @@ export function mentionsView(box, act, tell, send) {
       name.split(" ").some((each) => each.startsWith(word.toLowerCase())),
     );
     const cells = meant.map((name) => ["cell", name, cellText(name)]).filter(([, , text]) => text);
-    next.unshift(...cells.map(([kind, name, text]) => [kind, name, `${text.split("\n").length} lines`]));
-    const count = next.length === 1 ? "1 thing to attach" : `${next.length} things to attach`;
+    next.unshift(...cells.map(([kind, name, text]) => [kind, name, counted(text.split("\n").length, "line")]));
+    const count = `${counted(next.length, "thing")} to attach`;
     const others = more > 0 ? `, and ${Number(more).toLocaleString("en")} more: keep typing` : "";
     draw(next, error ?? (next.length ? `${count}${others}. Enter attaches, Esc closes.` : "Nothing has this name."));
   }

@@ -2,7 +2,7 @@
 The sessions to choose from, by the day of their last message: their names or first words and who takes part, with a
 search that shows where words are.
 */
-import { button, dayAndClock, element, when, write } from "../core/dom.js";
+import { button, counted, dayAndClock, element, when, write } from "../core/dom.js";
 import { isComposing, walkFocus } from "../core/keys.js";
 
 const TYPING_MS = 300; // delay after a key before the kernel is asked
@@ -126,7 +126,7 @@ export function sessionsView(find, choose, rename) {
     list.replaceChildren(...grouped(entries));
     const row = list.querySelectorAll("li")[entries.findIndex(([id]) => id === changed)];
     if (isWithin) (row?.querySelector("button") ?? search).focus();
-    const some = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
+    const some = counted(entries.length, "session");
     const count = message.more === true ? `The latest ${some}; search for older ones.` : some;
     const none = search.value.trim() ? "No title or text read here has these words." : "There are no sessions yet.";
     write(note, entries.length ? count : none);

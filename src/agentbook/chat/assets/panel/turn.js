@@ -1,5 +1,5 @@
 /* One turn of a conversation: a question and its reply, in parts that change independently. */
-import { button, element, set, setHtml } from "../core/dom.js";
+import { button, counted, element, set, setHtml } from "../core/dom.js";
 import { piecesOf } from "../core/protocol.js";
 
 const NOT_TYPESET = "mathjax_ignore tex2jax_ignore";
@@ -90,9 +90,9 @@ export function turnView(id, act, typeset, collects = () => false) {
 
   /* The text of the reply as it is read aloud; of code, how long it is, once that is known. */
   function read(complete) {
-    const lines = (block) => block.querySelector("pre").textContent.trimEnd().split("\n").length;
+    const lines = (block) => counted(block.querySelector("pre").textContent.trimEnd().split("\n").length, "line");
     const blocks = [...body.children].flatMap((piece) => [...piece.children]);
-    const texts = blocks.map((each) => (each.matches(".ab-code") ? `Code, ${lines(each)} lines.` : each.textContent));
+    const texts = blocks.map((each) => (each.matches(".ab-code") ? `Code, ${lines(each)}.` : each.textContent));
     if (!complete && blocks.at(-1)?.matches(".ab-code")) texts[texts.length - 1] = "";
     return texts.join("\n");
   }
