@@ -29,6 +29,10 @@ def test_a_panel_is_silent_until_something_happens(lab: Lab, page: Page) -> None
     log, shown, before = box_of(panel.log), box_of(start), box_of(panel.root)
     middle = shown["y"] + shown["height"] / 2
     assert abs(middle - (log["y"] + log["height"] / 2)) < 12, "what an empty log says stands in its middle"
+    frame = panel.root.locator(".ab-logframe")
+    height = frame.evaluate("each => { const was = each.style.height; each.style.height = '70px'; return was; }")
+    assert box_of(start)["y"] >= box_of(panel.log)["y"], "where it does not fit, it is read from its beginning"
+    frame.evaluate("(each, was) => { each.style.height = was; }", height)
     page.screenshot("panel-silent-empty")
     panel.send("2")
     expect(line).to_be_visible()
@@ -128,6 +132,7 @@ def test_a_question_goes_to_the_top_and_its_reply_grows_below(lab: Lab, page: Pa
     assert 0 <= above_the_question() < 20
 
 
+BACKGROUND = "each => getComputedStyle(each).backgroundColor"
 ENTER_EVERYWHERE = """() => document.querySelectorAll('.jp-CodeCell textarea').forEach(box =>
   box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true})))"""
 
@@ -157,7 +162,9 @@ def test_one_box_holds_the_text_what_can_be_attached_and_send_or_stop(lab: Lab, 
     buttons = panel.root.locator(".ab-composer").get_by_role("button")
     expect(buttons).to_have_text(["Attach", "Send"])
     assert all(box_of(button)["width"] <= 32 for button in buttons.all()), "icons"
+    empty = panel.button("Send").evaluate(BACKGROUND)
     panel.box.fill("Look at")
+    assert panel.button("Send").evaluate(BACKGROUND) != empty, "Send stands out once there is something to send"
     panel.button("Attach").click()
     expect(panel.box).to_have_value("Look at @")
     for name in ("orders", "composer.ipynb", "the cell above"):
@@ -243,6 +250,8 @@ def look_at_the_sessions(page: Page, overlay: Locator) -> None:
     expect(today.get_by_role("listitem")).to_contain_text(["Hello", "Begun first", "Compared words"])
     compared = today.get_by_role("listitem").filter(has_text="Compared words")
     expect(compared).to_have_text([re.compile("comparison")])
+    time, search = box_of(today.locator(".ab-entry-time").first), box_of(overlay.get_by_role("searchbox"))
+    assert abs(time["x"] + time["width"] - search["x"] - search["width"]) < 2, "no room is kept for what is hidden"
     expect(overlay.get_by_text("by desk")).to_have_count(0)
     page.screenshot("panel-sessions-mine")
     overlay.get_by_role("checkbox", name="Sessions of others, too").check()
@@ -291,7 +300,7 @@ def test_a_panel_can_be_read_in_every_look(lab: Lab, page: Page) -> None:
     panel.root.evaluate(WITHOUT_THEME)
     for name, darken in DARKEN.items():
         page.page.locator(name).evaluate(darken)
-        assert panel.root.evaluate("root => getComputedStyle(root).backgroundColor") == "rgb(33, 33, 33)", name
+        assert panel.root.evaluate(BACKGROUND) == "rgb(33, 33, 33)", name
         look(name)
         page.page.locator(name).evaluate(darken)
-    assert panel.root.evaluate("root => getComputedStyle(root).backgroundColor") == "rgb(255, 255, 255)"
+    assert panel.root.evaluate(BACKGROUND) == "rgb(255, 255, 255)"

@@ -193,6 +193,7 @@ def read_a_turn_that_was_cut(page: Page, panel: Panel) -> None:
     panel.root.scroll_into_view_if_needed()
     panel.send(CUT)
     expect(panel.root.locator(".ab-failed")).to_contain_text("TURN_TIMEOUT")
+    expect(panel.root.locator(".ab-failed")).to_have_css("font-size", "14px")  # as the reply
     expect(panel.replies).to_have_text(["Let me look into that"])
     expect(panel.root.locator(".ab-agent")).to_contain_text("Incomplete: the reply was cut off here.")
     expect(panel.root.locator(".ab-failed")).to_have_count(1)

@@ -4,7 +4,7 @@ import { isComposing } from "../core/keys.js";
 import { mentionsView } from "./mentions.js";
 import { sourcesIn } from "./messages.js";
 
-const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
+const [CHARACTER, ICONS] = [6.6, 90]; // pixels that a character of the placeholder takes, and what stands beside it
 const PASTED = 4000; // characters of a pasted text that becomes an attachment
 const MAX_BYTES = 80_004; // of a file; the kernel attaches its first 20,000 characters
 
@@ -39,8 +39,8 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   const canSend = () => !fields.busy && !fields.closed && !gone && waiting === null;
 
   function drawPlaceholder() {
-    const text = gone ? "The kernel is not running: nothing can be sent" : String(fields.placeholder ?? "");
-    const keys = bar.clientWidth && bar.clientWidth < NARROW ? text.lastIndexOf(". @ ") : -1;
+    const text = gone ? "Nothing can be sent" : String(fields.placeholder ?? "");
+    const keys = bar.clientWidth && bar.clientWidth < text.length * CHARACTER + ICONS ? text.lastIndexOf(". @ ") : -1;
     set(box, "placeholder", keys < 0 ? text : text.slice(0, keys));
   }
   const resized = window.ResizeObserver ? new ResizeObserver(drawPlaceholder) : null;

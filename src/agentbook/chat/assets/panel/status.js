@@ -16,7 +16,7 @@ export function statusView() {
   /* `status` is a sentence and whether something is in progress; `calm`, that nobody has to see it. */
   function draw(status, calm, gone, silent) {
     const [text, busy] = gone ? GONE : silent ? SILENT : Array.isArray(status) ? status : ["", false];
-    line.hidden = !text || Boolean(calm && !gone && !silent);
+    line.hidden = !text || Boolean(gone || (calm && !silent)); // the banner says that the kernel is gone
     const key = JSON.stringify([text, busy]);
     if (key === shown) return;
     shown = key;
