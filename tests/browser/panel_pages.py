@@ -12,6 +12,8 @@ from playwright.sync_api import Locator, expect
 from browser.panels import Panel
 from support.lab import Lab, Page
 
+START = "each => { const one = document.createRange(); one.selectNodeContents(each); return one.getBoundingClientRect().x; }"
+
 
 def reload_with_a_running_kernel(page: Page) -> None:
     """The panel is back in both of its cells, with everything in it."""
@@ -45,6 +47,7 @@ def restart_the_kernel(page: Page) -> None:
         panel = Panel(page, cell)
         page.show_cell(cell)  # JupyterLab hides what is far from the view
         expect(panel.root.get_by_role("alert")).to_contain_text("The kernel restarted.")
+        expect(panel.root.locator(".ab-statusline")).to_be_hidden()  # it is said once
         expect(panel.box).to_be_disabled()
         expect(panel.replies).to_have_count(6)
     # ipywidgets marks each widget without a kernel with an icon.
@@ -66,6 +69,10 @@ def reopen_with_all_sessions_and_formulas(page: Page) -> None:
     word = transcript.locator(".ab-md :not(pre) > code").first
     assert word.evaluate("word => getComputedStyle(word).backgroundColor").startswith("color(srgb")
     expect(transcript.locator("mjx-container")).to_have_count(5)
+    page.page.evaluate("() => { document.documentElement.dir = 'rtl'; }")
+    heading, reply = transcript.locator(".ab-heading").last, transcript.locator(".ab-agent").last
+    assert reply.evaluate(START) == heading.evaluate(START), "a reply begins where its heading does, in any page"
+    page.page.evaluate("() => { document.documentElement.removeAttribute('dir'); }")
     other = transcript.locator(".ab-past").filter(has_text="Hello again")
     expect(other.locator("blockquote").first).to_be_hidden()
     other.locator("summary").first.click()
