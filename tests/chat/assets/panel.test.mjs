@@ -826,6 +826,23 @@ test(
 );
 
 test(
+  "a list without sessions says why",
+  using((panel) => {
+    const answer = () => {
+      panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries: [] });
+      return panel.find(".ab-drawer-note").textContent;
+    };
+    panel.find("button.ab-find").click();
+    assert.equal(answer(), "There are no sessions yet.");
+    const search = panel.find(".ab-drawer input");
+    panel.find("button.ab-find").click();
+    panel.find("button.ab-find").click();
+    search.value = "turn";
+    assert.equal(answer(), "No title or text read here has these words.");
+  }),
+);
+
+test(
   "what opens the drawer closes it, and so does Escape, before it stops anything",
   using(
     (panel) => {
