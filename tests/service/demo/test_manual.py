@@ -30,10 +30,16 @@ def test_a_section_is_quoted_alone_only_with_a_clear_lead_and_a_word_in_its_titl
     [section] = read_page("# Page\n\nText.\n")
 
     def quoted(*hits: tuple[float, float, bool]) -> int:
-        return len(sure([Hit(section, score, share, in_title, is_title=False) for score, share, in_title in hits]))
+        return len(sure([Hit(section, score, share, 1, in_title, is_title=False) for score, share, in_title in hits]))
 
     assert [quoted(), quoted((2, 0.9, True)), quoted((2, 0.9, False)), quoted((2, 0.5, True))] == [0, 1, 0, 0]
     assert [quoted((2, 1, True), (1, 1, True)), quoted((2, 1, True), (1.9, 1, True))] == [1, 0]
+
+
+def test_the_words_of_a_first_sentence_count_more_than_those_below() -> None:
+    pages = "# Page\n\n## One\n\nTea. It cools.\n\nMilk is cold.\n\n## Two\n\nMilk. It cools.\n\nTea is hot.\n"
+    manual = Manual([*read_page(pages), *read_page("# Other\n\nNothing.\n\n## More\n\nNothing.\n")])
+    assert [manual.search(word)[0].section.title for word in ("tea", "milk")] == ["One", "Two"]
 
 
 def test_a_synonym_finds_what_the_manual_calls_otherwise() -> None:
@@ -44,9 +50,9 @@ def test_a_synonym_finds_what_the_manual_calls_otherwise() -> None:
 
 def test_a_slip_in_a_long_word_finds_it() -> None:
     pages = Manual(read_page("# Page\n\n## Telemetry\n\nNone.\n\n# Glossary\n\n## Workspace\n\nA container.\n"))
-    for slip in ("telemtry", "telemeetry", "tlemetry", "telmeetry", "telemetryy"):
+    for slip in ("telemtry", "telemeetry", "tlemetry", "telmeetry", "telemetryy", "telemetrx"):
         assert [hit.section.title for hit in pages.search(f"any {slip}?")] == ["Telemetry"]
-    for other in ("elemetry", "telmtry", "telemetrx", "telegraph", "tele"):
+    for other in ("elemetry", "telmtry", "telegraph", "tele", "telemetr"):
         assert not pages.search(other)
     assert [section.title for section in pages.definitions("what is a worksapce")] == ["Workspace"]
     assert not pages.search("telemetry" * 1000)

@@ -1,8 +1,8 @@
 """The packaged manual, section by section, with full-text search.
 
-SQLite's FTS5 ranks the sections by BM25, word by word, of Porter's stems. A word in a
-section's title counts more, and a synonym of the glossary less. A section without most
-words of the question is no hit, so a question about something else has none.
+SQLite's FTS5 ranks the sections by BM25, word by word, of Porter's stems: by their
+texts, and by their heads, which are title and first sentence. A question has no hits if
+the best section has too few of its words, for it is about something else.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import itertools
 import re
 import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from math import log
 from pathlib import Path
@@ -23,20 +23,21 @@ ORDER = "manual.rst"  # the site's table of contents
 # Words that do not name a subject.
 STOP_WORDS = frozenset(
     """
-    a able about actually after again all already also although always am an and any anybody anymore
-    anyone anything anyway are aren arent as at be because been before being between but by can cannot
-    cant come comes could couldnt count counts did didn didnt do does doesn doesnt doing don done dont
-    down each easily else ever everybody everyone exactly few for from get gets getting give given go
-    goes going gone got had happen happens has hasnt have havent having hello help here hey hi how hows
-    i if im in instead into is isn isnt it its ive just know let lets like ll look looks make many may
-    maybe me mean means might more most much must my need no nobody nor not nothing now of off ok okay
-    on once one only or other our out over own per perhaps please pls possible possibly properly put
-    puts quite re really say says see seem seems shall should shouldnt show simply so some somebody
-    somehow someone something still such suddenly tell than thank thanks that thats the their them then
-    there theres these they thing things this those thx times to too tried tries try trying up us use
-    used uses using ve very want wants was wasn wasnt way we well were what whats when where whether
-    which while who whom whose why will with without won wonder wondering wont work works would wouldnt
-    yet you your youre
+    a able about actually after again all already also although always am an and another any anybody anyone
+    anything anyway are aren arent as ask asked asks at be because been before behind being between bit but by
+    can cannot cant come comes could couldnt count counts did didn didnt do does doesn doesnt doing don done
+    dont down during each easily eight else ever everybody everyone everything exactly few first five for four
+    from get gets getting give given go goes going gone got had happen happens has hasnt have havent having
+    hello help here hey hi how hows i if im in instead into is isn isnt it its ive just keep keeps kept kind
+    kinds know let lets like ll look looks make many may maybe me mean means might more most much must my need
+    needed nine no nobody nor not nothing now of off ok okay on once one ones only or other our out over own
+    per perhaps please pls possible possibly properly put puts quite re really said say says second see seem
+    seems seven shall should shouldnt show simply since sit sits six so some somebody somehow someone
+    something sort still stuff such suddenly tell tells ten than thank thanks that thats the their them then
+    there theres these they thing things this those three thx times to today told tomorrow too tried tries try
+    trying two up us use used uses using ve very want wanted wants was wasn wasnt way we well went were what
+    whats when where whether which while who whom whose why will with without won wonder wondering wont work
+    works would wouldnt yesterday yet you your youre
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 _PACKAGE = Path(__file__).parents[2]
@@ -46,22 +47,22 @@ SYNONYMS = {
     "cost": "price pay paid spend spending spent money expensive cheap cheaper cheapest",
     "latency": "slow slower slowest fast faster long wait waiting delay",
     "reply": "answer response",
-    "session": "conversation chat",
-    "people": "user users colleague person",
+    "colleague": "coworker employee teammate",
     "chart": "plot graph diagram",
     "failures": "error wrong broken crash",
     "compare": "difference versus vs better worse",
     "delete": "remove revoke",
     "frame": "table dataframe",
     "lab": "experiment evaluation eval",
-    "topics": "themes subjects",
 }
 _MEANS = {word: canonical for canonical, words in SYNONYMS.items() for word in words.split()}
-_LEAST_SHARE = 0.28  # of the weight of a question's words, in a hit
-_ALONE_SHARE, _AHEAD = 0.75, 1.3  # of a hit that is quoted alone; its lead
-_TITLE, _SYNONYM, _LENGTH = 1.0, 0.7, 0.08  # weights
+_LEAST = 0.5  # of a best hit: its share times the number of the question's words in it
+_ALONE_SHARE, _AHEAD = 0.6, 1.7  # of a hit that is quoted alone; its lead
+_HEAD, _COVERED = 0.5, 0.3  # the weight of a head; the power of a hit's share
 _MAX_WORDS = 24  # of a question
-_LONG, _MAX_LETTERS = 6, 24  # of a word that may be misspelt
+_LONG, _SIMILAR = 6, 0.88  # letters of a word that may be misspelt; how like it is
+_TEXTS = "SELECT rowid, -rank FROM texts WHERE texts MATCH ?"
+_HEADS = "SELECT rowid, -rank FROM heads WHERE heads MATCH ?"
 _WORD = re.compile(r"[^\W_]+")
 _STATUS = re.compile(r"[45]\d\d")
 _FENCE = re.compile(r"^(```|~~~)")
@@ -92,6 +93,12 @@ class Section:
         return self.page if self.title == self.page else f"{self.page} › {self.title}"
 
     @property
+    def first_sentence(self) -> str:
+        """What it is about; empty if it begins with no sentence."""
+        block = next((block for block in self.blocks if not block.startswith(("|", "```", "-"))), "")
+        return re.split(r"(?<=[.:?])\s", block, maxsplit=1)[0].rstrip(":")
+
+    @property
     def has_example(self) -> bool:
         """Whether it has a code block."""
         return any(block.startswith("```") for block in self.blocks)
@@ -101,24 +108,24 @@ class Section:
 class Hit:
     """A section that fits a question.
 
-    `share` is that of the question's words which the section has, weighted by rarity;
-    `in_title` is whether one is in the title; `is_title`, whether the question is it.
+    `share` is that of the question's words which the section has, weighted by rarity,
+    and `words` their number; `in_title` is whether one is in the title; `is_title`, how
+    exactly the question is the title, from 0 to 2.
     """
 
     section: Section
     score: float
     share: float
+    words: int
     in_title: bool
-    is_title: bool
+    is_title: int
 
 
 def sure(hits: Sequence[Hit]) -> list[Hit]:
     """The hit to quote alone: it has most of the question's words and a clear lead."""
-    if not hits:
-        return []
-    best, second = hits[0], hits[1].score if len(hits) > 1 else 0.0
-    is_sure = best.in_title and best.share >= _ALONE_SHARE and best.score >= _AHEAD * second
-    return [best] if is_sure or best.is_title else []
+    second = hits[1].score if len(hits) > 1 else 0.0
+    best = [hit for hit in hits[:1] if hit.in_title and hit.share >= _ALONE_SHARE and hit.score >= _AHEAD * second]
+    return best or [hit for hit in hits[:1] if hit.is_title > max((other.is_title for other in hits[1:]), default=0)]
 
 
 class Manual:
@@ -136,11 +143,13 @@ class Manual:
         self.sections = tuple(sections)
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute("CREATE VIRTUAL TABLE sections USING fts5(title, text, tokenize='porter unicode61')")
-        rows = [(each.title, "\n".join(each.blocks)) for each in self.sections]
-        self._database.executemany("INSERT INTO sections VALUES (?, ?)", rows)
-        words = (word for row in rows for word in _WORD.findall(" ".join(row).lower()))
-        self._words = Counter(word for word in words if len(word) >= _LONG)
+        texts = ["\n".join((each.page, each.title, *each.blocks)) for each in self.sections]
+        heads = [(each.title, f"{each.page} {each.first_sentence}") for each in self.sections]
+        self._database.execute("CREATE VIRTUAL TABLE texts USING fts5(text, tokenize='porter unicode61')")
+        self._database.execute("CREATE VIRTUAL TABLE heads USING fts5(title, sentence, tokenize='porter unicode61')")
+        self._database.executemany("INSERT INTO texts VALUES (?)", zip(texts))
+        self._database.executemany("INSERT INTO heads VALUES (?, ?)", heads)
+        self._words = sorted({word for text in texts for word in _WORD.findall(text.lower()) if len(word) >= _LONG})
 
     @property
     def pages(self) -> list[str]:
@@ -148,57 +157,44 @@ class Manual:
         return list(dict.fromkeys(section.page for section in self.sections))
 
     def search(self, question: str, limit: int = 5) -> list[Hit]:
-        """The sections for a question, best first; the glossary is not searched."""
+        """The sections for a question, best first, without entries of the glossary."""
         with self._lock:
-            words = list(dict.fromkeys(self._spelt(word) for word in keywords(question)[:_MAX_WORDS]))
-            found = [self._found(word) for word in words]
+            asked = list(dict.fromkeys(self._spelt(word) for word in keywords(question)[:_MAX_WORDS]))
+            found = [self._found(word) for word in asked]
+        named, about = _term(question), _term(" ".join(asked))
         rarities = [log(1 + len(self.sections) / (len(scores) + 1)) for scores, _ in found]
         hits = []
         for row in {row for scores, _ in found for row in scores}:
             section = self.sections[row - 1]
             having = [row in scores for scores, _ in found]
             share = sum(itertools.compress(rarities, having)) / sum(rarities)
-            in_title = sum(
-                rarity
-                for rarity, (scores, titles) in zip(rarities, found, strict=True)
-                if row in titles and row in scores
-            )
-            title = keywords(section.title)
-            score = (sum(scores.get(row, 0.0) for scores, _ in found) + _TITLE * in_title) / (1 + _LENGTH * len(title))
-            is_title = question.strip(" ?.").casefold() in (section.title.casefold(), section.source.casefold())
-            # One word of several is no evidence that the question is about it, unless
-            # the title has it and it weighs more than all others.
-            is_titled = in_title > sum(rarities) / 2
-            fits = is_title or (share >= _LEAST_SHARE and (sum(having) > 1 or all(having) or is_titled))
-            if fits and section.page != GLOSSARY:
-                hits.append(Hit(section, score, share, in_title > 0, is_title))
-        return sorted(hits, key=lambda hit: (not hit.is_title, -hit.score))[:limit]
+            score = share**_COVERED * sum(scores.get(row, 0.0) for scores, _ in found)
+            in_title = any(row in titles for _, titles in found)
+            is_title = (named == _term(section.source)) + (about == _term(" ".join(keywords(section.title))))
+            if section.page != GLOSSARY or section.title == GLOSSARY:
+                hits.append(Hit(section, score, share, sum(having), in_title, is_title))
+        hits.sort(key=lambda hit: (-hit.is_title, -hit.score))
+        fits = any(hit.is_title or hit.share * hit.words >= _LEAST for hit in hits[:1])
+        return hits[:limit] if fits else []
 
     def _found(self, word: str) -> tuple[dict[int, float], set[int]]:
-        """The sections with a word or its synonym, by BM25, and those titled so."""
-        scores, titles = self._scores(f'"{word}"'), set(self._scores(f'title : "{word}"'))
-        if means := _MEANS.get(word) or _MEANS.get(word.removesuffix("s")):
-            synonyms = {row: _SYNONYM * score for row, score in self._scores(f'"{means}"').items()}
-            scores = {row: max(scores.get(row, 0.0), synonyms.get(row, 0.0)) for row in {**scores, **synonyms}}
-            titles |= set(self._scores(f'title : "{means}"'))
-        return scores, titles
+        """The sections with a word or what it means, by BM25, and those titled so."""
+        meant = {word, _MEANS.get(word) or _MEANS.get(word.removesuffix("s"), word)}
+        either = " OR ".join(f'"{each}"' for each in sorted(meant))
+        heads, titles = self._scores(_HEADS, either), self._scores(_HEADS, f"title : ({either})")
+        texts = self._scores(_TEXTS, either)
+        return {row: score + _HEAD * heads.get(row, 0.0) for row, score in texts.items()}, set(titles)
 
     def _spelt(self, word: str) -> str:
-        """A word, or for a long unknown one the word of the manual one slip away.
-
-        A slip adds or leaves out a letter, or swaps two, after the first.
-        """
-        if not _LONG <= len(word) <= _MAX_LETTERS or word in STOP_WORDS or self._scores(f'"{word}"'):
+        """A word, or for a long unknown one the word of the manual most like it."""
+        if len(word) < _LONG or word in STOP_WORDS or self._scores(_TEXTS, f'"{word}"'):
             return word
-        cuts = ((word[:at], word[at : at + 1], word[at + 1 :]) for at in range(1, len(word) + 1))
-        slips = (f"{start}(?:{end}|.{letter}{end}|{end[:1]}{letter}{end[1:]})" for start, letter, end in cuts)
-        similar = re.compile("|".join(slips))
-        return max(filter(similar.fullmatch, self._words), key=self._words.__getitem__, default=word)
+        others = (each for each in self._words if each[0] == word[0] and not each.startswith(word))
+        return next(iter(get_close_matches(word, others, 1, _SIMILAR)), word)
 
-    def _scores(self, query: str) -> dict[int, float]:
+    def _scores(self, select: str, query: str) -> dict[int, float]:
         """The rows that a query matches, with their BM25; more is better."""
-        found = self._database.execute("SELECT rowid, -rank FROM sections WHERE sections MATCH ?", (query,))
-        return dict(found)
+        return dict(self._database.execute(select, (query,)))
 
     def definitions(self, question: str) -> list[Section]:
         """The glossary's entries for "What is a turn?", or for what is compared.

@@ -33,7 +33,8 @@ def defined(question: str, sections: Sequence[Section]) -> list[Section]:
     """
     for match in _CODE.finditer(question[:2000]):
         name = (match[1] or match[2]).removeprefix("agentbook.").removeprefix("ab.").removeprefix("errors.")
-        found = _docstring(name) or _lines(name) or _blocks(name, sections)
+        is_code = match[1] or re.search(r"[_.]|Error$", name)  # and not a product, such as OpenAI
+        found = _docstring(name) or (is_code and (_lines(name) or _blocks(name, sections)))
         if found:
             return found[:_MOST]
     return []

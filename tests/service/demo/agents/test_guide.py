@@ -40,7 +40,7 @@ def test_newcomers_see_the_right_section_and_rarely_a_wrong_one_alone() -> None:
     wrong = [
         text for text, accepted in asked.items() if sources(answers[text]) and not accepted & {*sources(answers[text])}
     ]
-    assert len(missed) <= 0.25 * len(asked), missed
+    assert len(missed) <= 0.1 * len(asked), missed
     assert len(wrong) <= 2, wrong
 
 
@@ -72,12 +72,18 @@ def test_an_exact_name_is_answered_from_what_defines_it(question: str, source: s
     assert text in answer
 
 
+def test_a_name_in_passing_is_listed_before_the_nearest_sections() -> None:
+    answer = reply(Guide(), "my laptop slept during `ab.load_history`, must the whole download begin again?")
+    assert listed(answer)[0] == "Python reference › ab.load_history"
+    assert len(listed(answer)) == 3
+
+
 @pytest.mark.parametrize(
     "question",
     [
         *[each["question"] for each in QUESTIONS if not each["sections"] and "How are" not in each["question"]][1:],
         *("Best pizza in Rome", "Can I write a poem?", "zxqv bnmt", "Wie spät ist es?", "?", "you stupid idiot"),
-        *("x" * 10_000, "for i in range(3): print(i)"),
+        *("x" * 10_000, "public static void main(String[] args) {}", "<h1>Welcome</h1>"),
     ],
 )
 def test_a_question_about_something_else_is_refused(question: str) -> None:
@@ -184,7 +190,3 @@ def test_concurrent_questions() -> None:
         return [steps[-1].text for steps in await asyncio.gather(*turns)]  # type: ignore[union-attr]
 
     assert asyncio.run(all_at_once()) == [reply(Guide(), question) for question in questions]
-
-
-def test_an_empty_manual_finds_nothing() -> None:
-    assert not sources(reply(Guide(Manual([])), "What is a turn?"))

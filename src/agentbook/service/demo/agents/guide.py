@@ -20,6 +20,7 @@ from .streaming import pause, readable, stream_reply
 _MAX_CHARACTERS = 1500  # quoted from a section; a code block is never cut
 _MAX_ROWS = 8  # of a table
 _NEAREST = 3  # sections that are listed
+_IN_PASSING = 5  # words of a question that names something of the package in passing
 _GREETING = re.compile(
     r"^\W*(?:hi|hello|hey|good (?:morning|day|evening)|how are you|thanks?|thank you|bye|ok(?:ay)?|help)\b[\w\s]{0,12}\W*$"
     r"|^\W*(?:who|what) are you\W*$",
@@ -111,16 +112,19 @@ def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, histor
             "“How do I load events into pandas?”, “What scopes does a key need to chat?” or “What is a turn?”. "
             "I quote the section that fits, or name the nearest ones."
         )
-    quoted = pages.definitions(query) or defined(query, pages.sections) or _chosen(message, query, hits, history)
+    sections, named = [hit.section for hit in hits], defined(query, pages.sections)
+    if "Traceback" not in message and len(keywords(query)) >= _IN_PASSING:  # the question is about more than the name
+        sections, named = [*named, *sections], []
+    quoted = pages.definitions(query) or named or _chosen(message, query, hits, history)
     if not quoted:
-        return _nearest(hits, pages)
+        return _nearest(sections, pages)
     passages = [_excerpt(section) for section in quoted]
     if len(quoted) > 1:
         passages = [f"**{section.title}**\n\n{passage}" for section, passage in zip(quoted, passages, strict=True)]
-    closing = f"*Source{'s' if len(quoted) > 1 else ''}: {'; '.join(section.source for section in quoted)}*"
-    related = [hit.section.source for hit in hits if hit.section not in quoted][:3]
-    if related:
-        closing += f"\n\n*See also: {'; '.join(related)}*"
+    sources = [section.source for section in quoted]
+    closing = f"*Source{'s' if len(sources) > 1 else ''}: {'; '.join(sources)}*"
+    if related := [section for section in sections if section.source not in sources][: _NEAREST - len(quoted)]:
+        closing += f"\n\nSee also:\n\n{_links(related)}"
     return "\n\n".join([*passages, closing])
 
 
@@ -169,17 +173,15 @@ def _shown(block: str) -> str:
     return "\n".join(lines[:-more]) + f"\n\n… and {more} more rows."
 
 
-def _nearest(hits: Sequence[Hit], pages: Manual) -> str:
-    if not hits:
+def _nearest(sections: Sequence[Section], pages: Manual) -> str:
+    if not sections:
         return (
             "I found nothing in the manual that answers this, and I do not make things up. "
             f"Some of its pages: {', '.join(f'*{page}*' for page in pages.pages[::4])}."
         )
-    nearest = "\n".join(f"- **{hit.section.source}**: {_first_sentence(hit.section)}" for hit in hits[:_NEAREST])
-    title = hits[0].section.title
+    nearest, title = _links(sections[:_NEAREST]), sections[0].title
     return f"I only searched the manual. These sections are nearest:\n\n{nearest}\n\nAsk “{title}” to read that one."
 
 
-def _first_sentence(section: Section) -> str:
-    block = next((block for block in section.blocks if not block.startswith(("|", "```", "-"))), "")
-    return re.split(r"(?<=[.:?])\s", block, maxsplit=1)[0].rstrip(":")
+def _links(sections: Sequence[Section]) -> str:
+    return "\n".join(f"- **{section.source}**: {section.first_sentence}" for section in sections)

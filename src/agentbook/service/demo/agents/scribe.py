@@ -332,8 +332,8 @@ def _sentences(blocks: Iterable[str]) -> list[str]:
     """The sentences of a section's prose and lists, not of its code and tables."""
     lines = (line for block in blocks if not block.startswith(("```", "~~~", "|", "<")) for line in block.splitlines())
     sentences = [sentence.strip() for line in lines for sentence in _SENTENCE.findall(_LIST_ITEM.sub("", line))]
-    # A sentence that announces code or a list is useless without it.
-    return [sentence for sentence in sentences if len(sentence.split()) > 2 and not sentence.endswith(":")]
+    # A sentence that announces code or a list is useless without it, as is a question.
+    return [sentence for sentence in sentences if len(sentence.split()) > 2 and not sentence.endswith((":", "?"))]
 
 
 _MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
