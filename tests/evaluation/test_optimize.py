@@ -282,6 +282,19 @@ def test_a_rate_limit_in_the_middle_loses_no_reply(platform: LabPlatform) -> Non
     assert len(platform.questions()) == 6 + 1 + 6 + 12, "replies, a proposal, replies to it, and the verdict"
 
 
+def test_a_cost_that_becomes_unknown_stops_the_search(platform: LabPlatform) -> None:
+    lab = scripted(platform)
+    lab.run(progress=False)
+    for answer in lab._lab.answered.values():
+        answer.cost = 0.01
+    prices = {"*": (1, 1)}
+    with pytest.raises(ValueError, match="One round and the verdict"):
+        look(lab, max_cost=0.2, prices=prices)
+    found = look(lab, max_cost=1, prices=prices)
+    assert (found.questions, found.cost, found.verdict.partition(",")[0]) == (1, None, "Stopped")
+    assert "cannot be enforced" in found.notes[0]
+
+
 def test_as_many_inputs_are_held_out_as_can_show_a_difference() -> None:
     def verdict(count: int) -> str:
         answers = [

@@ -271,10 +271,13 @@ class Search:
         rounds = [[(variant.name, text, 1) for variant in variants] for text in asked]
         left = max(self._max_cost - self.spent, 1e-9)
         options = replace(self.options, max_cost=left if left < math.inf else None)
-        loop.run(self.work.ask(Plan(variants, rounds, options, asked, self._judgements), self._say))
-        self.notes += [note for note in self.work.notes if note not in self.notes]
+        if not self.is_stopped:
+            loop.run(self.work.ask(Plan(variants, rounds, options, asked, self._judgements), self._say))
+            self.notes += [note for note in self.work.notes if note not in self.notes]
         keys = itertools.chain.from_iterable(rounds)
-        return [self.work.answered.get(key) or Answer(*key, status="stopped") for key in keys]
+        answers = [self.work.answered.get(key) or Answer(*key, status="stopped") for key in keys]
+        self.is_stopped |= any(each.status == "stopped" for each in answers)  # a budget is used up, or a cost unknown
+        return answers
 
     def _say(self, text: str) -> None:
         if text:  # a run says nothing when a pause ends
@@ -297,7 +300,9 @@ class Search:
         elif best == base:
             verdict = "No better than before: no prompt passes more than the one that it began with."
         elif not verdict:
+            errors = [grade.error for each in answers for grade in each.verdicts.values() if grade.error]
             verdict = "There is no verdict: too few of the replies to what was held out could be checked."
+            verdict = " ".join([verdict, *errors[:1]])
         prompts = [str(each.system_prompt) for each in kept]
         before, after = prompts[0], str(best.system_prompt)
         done = [*self.work.answered.values(), *self.proposer.answered.values()]
