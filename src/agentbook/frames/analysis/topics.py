@@ -294,7 +294,8 @@ class Topics:
         OSError
             If the file cannot be written.
         """
-        model, columns = self._model, self.frame.astype(object).where(self.frame.notna(), None).to_dict("list")
+        model, frame = self._model, self.frame.astype(object).where(self.frame.notna(), None)
+        columns = {name: frame[name].to_list() for name in _DTYPES}
         file = _File(dict(model.idf), model.unknown, model.centres.tolist(), list(model.reach), self._names, columns)
         target = file_path(path, "topics.save")
         with atomic_write(target) as opened:
