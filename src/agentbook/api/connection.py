@@ -358,7 +358,8 @@ def fetch(
             under_way[in_thread(partial(run, request.call), "agentbook-pages")] = request
         if not under_way:
             return
-        for arrived in wait([*under_way, stopped], return_when=FIRST_COMPLETED).done - {stopped}:
+        news = wait([*under_way, stopped], return_when=FIRST_COMPLETED).done - {stopped}
+        for arrived in sorted(news, key=lambda each: each.exception() is not None):  # what came is kept first
             request = under_way.pop(arrived)
             request.settle(arrived.result)
             yield request

@@ -366,11 +366,14 @@ def test_a_list_that_cannot_be_read_changes_nothing(platform: Account, store: St
 
 
 def test_an_interrupted_sync_keeps_what_came(platform: Account, tmp_path: Path) -> None:
-    respond = platform.respond
+    respond, others = platform.respond, threading.Semaphore(0)
 
     def answer(request: httpx.Request) -> httpx.Response:
         if "s3/events" in request.url.path:
+            assert others.acquire(timeout=60) and others.acquire(timeout=60)
             raise KeyboardInterrupt
+        if request.url.path.endswith("/events"):
+            others.release()
         return respond(request)
 
     store = Store(tmp_path / "other")

@@ -113,6 +113,10 @@ def run_sql(
                 if stop.is_set()
                 else f"The query was given up after {limits.timeout_s:g} s: ask for fewer rows or groups."
             ) from None
+        except RuntimeError as error:
+            if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+                raise KeyboardInterrupt from None
+            raise
         except duckdb.CatalogException as error:
             # DuckDB suggests tables of its own, such as pg_attrdef.
             said = re.sub("(?s)(Table with name .+ does not exist).*", r"\1.", str(error))
