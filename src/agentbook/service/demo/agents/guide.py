@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...engines.base import Draft, Engine, Message, Reply, Step, ToolDone, ToolStarted, TurnRequest
-from ..manual import Hit, Manual, Section, keywords, manual, sure
+from ..manual import Hit, Manual, Section, keywords, manual, near, sure
 from ..names import defined
 from .streaming import pause, readable, stream_reply
 
@@ -117,7 +117,7 @@ def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, histor
         sections, named = [*named, *sections], []
     quoted = pages.definitions(query) or named or _chosen(message, query, hits, history)
     if not quoted:
-        return _nearest(sections, pages)
+        return _nearest(sections, pages, is_near=near(hits))
     passages = [_excerpt(section) for section in quoted]
     if len(quoted) > 1:
         passages = [f"**{section.title}**\n\n{passage}" for section, passage in zip(quoted, passages, strict=True)]
@@ -173,14 +173,13 @@ def _shown(block: str) -> str:
     return "\n".join(lines[:-more]) + f"\n\n… and {more} more rows."
 
 
-def _nearest(sections: Sequence[Section], pages: Manual) -> str:
+def _nearest(sections: Sequence[Section], pages: Manual, *, is_near: bool) -> str:
+    nothing = "I found nothing in the manual that answers this, and I do not make things up. "
     if not sections:
-        return (
-            "I found nothing in the manual that answers this, and I do not make things up. "
-            f"Some of its pages: {', '.join(f'*{page}*' for page in pages.pages[::4])}."
-        )
+        return f"{nothing}Some of its pages: {', '.join(f'*{page}*' for page in pages.pages[::4])}."
+    said = "I only searched the manual. " if is_near else nothing
     nearest, title = _links(sections[:_NEAREST]), sections[0].title
-    return f"I only searched the manual. These sections are nearest:\n\n{nearest}\n\nAsk “{title}” to read that one."
+    return f"{said}These sections are nearest:\n\n{nearest}\n\nAsk “{title}” to read that one."
 
 
 def _links(sections: Sequence[Section]) -> str:
