@@ -448,7 +448,7 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         "replied_at": replied_at,
         "latency_s": (replied_at - asked_at).dt.total_seconds(),
         "status": category(status, STATUSES),
-        "failure": rows_at(pd.Series([each.kind for each in failures], dtype=STR).astype("category"), failure),
+        "failure": _kinds(failures, failure),
         "failure_status": rows_at(pd.Series([failure.status for failure in failures], dtype=pd.Int64Dtype()), failure),
         "failure_message": rows_at(pd.Series([failure.message for failure in failures], dtype=STR), failure),
         "matched_by": category(assignment.rule, RULES),
@@ -474,6 +474,14 @@ def people_first(table: pd.DataFrame) -> pd.DataFrame:
     """The turns with the columns that people read first in front."""
     first = [name for name in _FIRST if name in table]
     return table[[*first, *(name for name in table.columns if name not in first)]]
+
+
+def _kinds(failures: Sequence[Failure], numbers: Integers) -> pd.Categorical:
+    """The kind of the failure with each number; null for -1."""
+    kinds = [failure.kind for failure in failures]
+    categories = sorted(set(kinds))
+    codes = np.array([*map(categories.index, kinds), -1], np.int64)
+    return category(codes[numbers], categories)
 
 
 def _lengths(texts: pd.Series, rows: Integers) -> pd.Series:
