@@ -264,8 +264,9 @@ class PageReader:
         if not values.extras:
             return pa.nulls(values.count, TEXT)
         extras = {row: _encode(fields) for row, fields in values.extras.items() if fields}
-        for row, text in extras.items():
-            if self._hide or (not self._reveal and may_name_secrets(text)):
+        may = not self._reveal and may_name_secrets(b"\n".join(extras.values()))  # most pages name none
+        for row, text in extras.items() if self._hide or may else ():
+            if self._hide or may_name_secrets(text):
                 shown = {name: self._masked_extra(name, raw) for name, raw in values.extras[row].items()}
                 extras[row] = _encode(shown)
         return pa.array([extras.get(row) for row in range(values.count)], TEXT)
