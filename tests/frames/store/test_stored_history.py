@@ -370,7 +370,7 @@ def test_an_interrupted_sync_keeps_what_came(platform: Account, tmp_path: Path) 
 
     def answer(request: httpx.Request) -> httpx.Response:
         if "s3/events" in request.url.path:
-            assert others.acquire(timeout=60) and others.acquire(timeout=60)
+            assert all(others.acquire(timeout=60) for _ in range(2))
             raise KeyboardInterrupt
         if request.url.path.endswith("/events"):
             others.release()
