@@ -23,7 +23,7 @@ import agentbook as ab
 DOCS = Path(__file__).resolve().parents[1]
 ROWS, WIDEST = 5, 60
 OPENING = re.compile(
-    r"\A(?P<title># .*\n\n(?:[^!|].*\n)+\n)(?P<image>!\[[^\]]*\]\(images/(?P<name>[\w-]+)\.svg\)\n\n)?"
+    r"\A(?P<title># .*\n\n(?:[^!|\n].*\n)+\n)(?P<image>!\[[^\]]*\]\(images/(?P<name>[\w-]+)\.svg\)\n\n)?"
     r"(?P<block>```python\n(?P<code>(?:.*\n)*?)```\n\n)(?P<table>(?:\|.*\n)+)"
 )
 
