@@ -231,8 +231,13 @@ def with_advice(frame: pd.DataFrame, hint: str) -> pd.DataFrame:
     """The frame; if it is empty, `warn_if_empty` shows `hint`."""
     if not frame.empty or not hint:
         return frame
-    frame = frame.copy()
-    frame.attrs["agentbook"] = {**frame.attrs.get("agentbook", {}), "advice": f"There are {hint}."}
+    return with_details(frame, advice=f"There are {hint}.")
+
+
+def with_details(frame: pd.DataFrame, **details: Any) -> pd.DataFrame:
+    """The frame with these details in its provenance."""
+    frame = frame.copy(deep=False)
+    frame.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), **details}}
     return frame
 
 

@@ -33,7 +33,7 @@ from ...events.ask import ask_first
 from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, to_strings, with_provenance
-from .arguments import OTHER, require, warn_caller, warn_if_empty, whole
+from .arguments import OTHER, require, warn_caller, warn_if_empty, whole, with_details
 from .embeddings import Embed, endpoint
 from .turns import Floats, Integers, is_steps, is_turns, turns
 
@@ -553,10 +553,8 @@ def with_topics(data: Any, topics: Topics) -> pd.DataFrame:
     if not isinstance(topics, Topics):
         raise TypeError(f"with_topics needs the result of ab.topics(history), not a {type(topics).__name__}.")
     frame = frame_of(data, caller="with_topics", resource="turns")
-    result = frame.assign(topic=topics.of(frame))
     unstable = topics.frame.loc[topics.frame["stability"] < STABLE, "topic"].to_list()
-    result.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), "unstable_topics": unstable}}
-    return result
+    return with_details(frame, unstable_topics=unstable).assign(topic=topics.of(frame))
 
 
 def _questions(frame: pd.DataFrame, caller: str) -> pd.DataFrame:

@@ -35,6 +35,7 @@ from .arguments import (
     span_in,
     warn_caller,
     warn_if_empty,
+    with_details,
     with_instants,
     zone_in,
 )
@@ -394,14 +395,8 @@ def with_sessions(events: Any, sessions: Any, columns: str | Sequence[str] | Non
             f"with different values of {', '.join(names)}."
         )
     rows = _rows_of(events["session_id"], labels[key])
-    labelled: pd.DataFrame = events.assign(
-        **{name: rows_at(labels[name], rows).set_axis(events.index) for name in names}
-    )
-    labelled.attrs = {
-        **events.attrs,
-        "agentbook": {**events.attrs.get("agentbook", {}), "unlabelled": int((rows < 0).sum())},
-    }
-    return labelled
+    labelled = with_details(events, unlabelled=int((rows < 0).sum()))
+    return labelled.assign(**{name: rows_at(labels[name], rows).set_axis(events.index) for name in names})
 
 
 def _rows_of(sessions: pd.Series, known: pd.Series) -> Any:

@@ -13,7 +13,7 @@ import pandas as pd
 from ...api.errors import PriceWarning
 from ..parse.schemas import STR
 from ..tabular import with_provenance
-from .arguments import keep_top, period_starts, require, warn_caller
+from .arguments import keep_top, period_starts, require, warn_caller, with_details
 from .prices import ANY_MODEL, Listed, PriceTable, Tokens, costs, gaps, read_prices
 from .turn_details import BY_MODEL, COUNTS, MEASURES, models_in
 from .turns import turns_in, turns_of
@@ -90,9 +90,7 @@ def _with_cost(table: pd.DataFrame, prices: Any, *, caller: str) -> pd.DataFrame
     np.add.at(sums, turns, cost)
     costed = table.assign(cost=sums)
     costed.attrs = table.attrs
-    if isinstance(known, Listed):
-        costed.attrs = {**table.attrs, "agentbook": {**table.attrs.get("agentbook", {}), "prices": known.source}}
-    return costed
+    return with_details(costed, prices=known.source) if isinstance(known, Listed) else costed
 
 
 def _tokens_of(parts: pd.DataFrame) -> Tokens:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..._text import count_text, nearest, one_line, safe_repr
 from ...api.span import Span, normalize, zone
-from ..analysis.arguments import local_text, require, rows_in, span_in, with_advice, zone_in
+from ..analysis.arguments import local_text, require, rows_in, span_in, with_advice, with_details, zone_in
 from ..analysis.credentials import credential_report
 from ..analysis.turns import people_first, tell_apart, turn_events, turns, with_sessions
 from ..parse.frame import to_frame
@@ -129,7 +129,7 @@ class History:
         self.missing = dict(missing or {})
         events = _frame_of("events", events, "session_id", "at", "created_at", "author_id", "author_name")
         self.tz = zone_in(tz, events)
-        events = _with_details(events, tz=self.tz)
+        events = with_details(events, tz=self.tz)
         sessions = _frame_of("sessions", sessions, "id", "workspace_id", "agent_id", "initiator_id", "name")
         self.workspaces = _frame_of("workspaces", workspaces, "id", "full_name", "owner_id", "owner_name")
         self.agents = _frame_of("agents", agents, "id", "name", "owner_name")
@@ -324,7 +324,7 @@ class History:
         view = copy.copy(self)
         if tz is not None:
             view.tz = zone(tz).key
-            view.events, view.turns = (_with_details(frame, tz=view.tz) for frame in (self.events, self.turns))
+            view.events, view.turns = (with_details(frame, tz=view.tz) for frame in (self.events, self.turns))
         return write_report(view, path, title)
 
     # -- the span ---------------------------------------------------------------------
@@ -343,7 +343,7 @@ class History:
         """Set the events and sessions of the span, and note it as what was loaded."""
         known = self._loaded.attrs.get("agentbook", {}).get("parameters", {})
         parameters = {**known, **Span(self.since, self.until).details()}
-        self._loaded = _with_details(self._loaded, parameters=parameters)
+        self._loaded = with_details(self._loaded, parameters=parameters)
         events, self.sessions, span = self._loaded, self._all_sessions, Span(self.since, self.until)
         if span:
             events = rows_in(span, events, events["at"].fillna(events["created_at"])).reset_index(drop=True)
@@ -462,13 +462,6 @@ def _frame_of(resource: str, data: Any, *columns: str) -> pd.DataFrame:
         return to_frame(resource, [])
     frame = frame_of(data, caller="ab.History", resource=resource)
     require(frame, *columns, caller=f"ab.History ({resource})")
-    return frame
-
-
-def _with_details(frame: pd.DataFrame, **details: Any) -> pd.DataFrame:
-    """The frame with these details in its provenance."""
-    frame = frame.copy(deep=False)
-    frame.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), **details}}
     return frame
 
 
