@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta, tzinfo
 from typing import Any
@@ -67,7 +67,6 @@ LABELS = (
     *("initiator_type", "initiator_id"),
 )
 
-_MAX_SUM = 1 << 62
 _LATEST_US = 1 << 62
 
 
@@ -796,24 +795,11 @@ def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int
         if event.usage:  # beside the content, before the same in it
             usages.setdefault(int(turn[row]), {}).setdefault(row, (event.usage, event.model))
     used = {position: sum_usage(each.values()) for position, each in usages.items()}
-    table: dict[str, Any] = {"model": _texts({position: each["model"] for position, each in used.items()}, count)}
-    positions = np.fromiter(used, np.int64, len(used))
-    for name in COUNTS:
-        known = [each[name] is not None for each in used.values()]
-        sums, is_null = np.zeros(count, np.int64), np.ones(count, np.bool_)
-        sums[positions] = [min(each[name] or 0, _MAX_SUM) for each in used.values()]
-        is_null[positions] = np.logical_not(known)
-        table[name] = pd.arrays.IntegerArray(sums, is_null)
-    costs = np.full(count, np.nan)
-    costs[positions] = [np.nan if each["reported_cost"] is None else each["reported_cost"] for each in used.values()]
-    table["reported_cost"] = costs
-    table[BY_MODEL] = _texts({position: each[BY_MODEL] for position, each in used.items()}, count)
-    return table
-
-
-def _texts(values: Mapping[int, str | None], count: int) -> pd.Series:
-    """A column with texts at some places; null elsewhere."""
-    return pd.Series([values.get(position) for position in range(count)], dtype=STR)
+    dtypes: dict[str, Any] = {"model": STR, **dict.fromkeys(COUNTS, "Int64"), "reported_cost": "float64", BY_MODEL: STR}
+    return {
+        name: pd.Series([each[name] for each in used.values()], [*used], dtype=dtype).reindex(range(count))
+        for name, dtype in dtypes.items()
+    }
 
 
 def _events_with_usage(columns: EventColumns, closes: Flags) -> list[tuple[int, _Event]]:
