@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import tzinfo
 from typing import Any
 
@@ -264,27 +264,16 @@ def _idle(events: pd.DataFrame, rows: pd.DataFrame, groups: list[str], as_of: An
 
 
 def _concurrency(closed: pd.DataFrame, groups: list[str], freq: str | None, tz: str) -> pd.DataFrame:
-    def measure(part: pd.DataFrame) -> pd.DataFrame:
-        steps = _steps(part)
-        return steps if freq is None else _per_period(steps, freq, tz)
-
-    frame = _by_group(closed, groups, measure)
+    parts = [part for _, part in closed.groupby(groups, observed=True, dropna=False)] if groups else []
+    tables = []
+    for part in parts or [closed]:
+        table = _steps(part) if freq is None else _per_period(_steps(part), freq, tz)
+        labels = part[groups].iloc[np.zeros(len(table), np.int64)].reset_index(drop=True)
+        tables.append(pd.concat([labels, table], axis=1))
+    frame = pd.concat(tables, ignore_index=True)
     if freq is not None and groups:
         frame = frame[["period", *frame.columns.drop("period")]].sort_values("period", kind="stable", ignore_index=True)
     return frame
-
-
-def _by_group(rows: pd.DataFrame, groups: list[str], measure: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """The measurements of each group, one below the other."""
-    if not groups:
-        return measure(rows)
-    parts = [part for _, part in rows.groupby(groups, observed=True, dropna=False)] or [rows]
-    tables = []
-    for part in parts:
-        table = measure(part)
-        labels = part[groups].iloc[np.zeros(len(table), np.int64)].reset_index(drop=True)
-        tables.append(pd.concat([labels, table], axis=1))
-    return pd.concat(tables, ignore_index=True)
 
 
 def _steps(closed: pd.DataFrame) -> pd.DataFrame:
