@@ -301,13 +301,8 @@ def _path_of(turns: pd.DataFrame, steps: pd.DataFrame) -> tuple[pd.Series, Integ
     texts = [f"{names[code]} ×{length}" if length > 1 else str(names[code]) for code, length in folded]
     turn = of_steps[begins]
     first = np.flatnonzero(np.diff(turn, prepend=-2))
-    run = run.astype(np.int32)
-    found: dict[bytes, str] = {}
-    spelled = []
-    for begin, end in zip(first, np.append(first, len(run))[1:], strict=True):
-        key = (part := run[begin:end]).tobytes()
-        text = found.get(key)
-        spelled.append(found.setdefault(key, ARROW.join(texts[number] for number in part)) if text is None else text)
+    parts = [texts[number] for number in run.tolist()]
+    spelled = [ARROW.join(parts[begin:end]) for begin, end in zip(first, np.append(first, len(parts))[1:], strict=True)]
     place = pd.Index(turn[first]).get_indexer(pd.Index(of_turns))
     path = np.append(np.array(spelled, object), NO_STEPS)[place]
     count = np.append(np.add.reduceat(lengths, first) if len(first) else lengths, 0)[place]
