@@ -109,10 +109,16 @@ def groups_of(
     if invalid := [name for name in groups if not isinstance(name, str)]:
         raise _not_columns(invalid[0], caller)
     groups = list(dict.fromkeys(groups))
+    if frame is not None and (unknown := [name for name in groups if name not in frame]):
+        names = list(map(str, frame.columns))
+        match = nearest(unknown[0], names)
+        hint = f" (did you mean {match!r}?)" if match else ""
+        raise ValueError(
+            f"{caller} cannot group by {unknown[0]!r}, which is not a column{hint}: choose one of {', '.join(names)}, or "
+            "add it with ab.with_sessions."
+        )
     if clash := [name for name in groups if name in reserved]:
         raise ValueError(f"{caller} has a column {clash[0]!r} of its own: rename the one to group by.")
-    if frame is not None and (unknown := [name for name in groups if name not in frame]):
-        raise _unknown_group(unknown[0], frame, caller)
     if frame is not None and (lists := [name for name in groups if isinstance(frame[name].dtype, pd.ArrowDtype)]):
         raise ValueError(
             f"{caller} cannot group by {lists[0]!r}, a column of lists: make a row of each item first, with "
@@ -123,22 +129,10 @@ def groups_of(
 
 def group_of(by: str, *reserved: str, caller: str, frame: pd.DataFrame | None = None) -> str:
     """Like `groups_of`, for functions that group by a single column."""
-    if frame is not None and isinstance(by, str) and by not in frame:
-        raise _unknown_group(by, frame, caller)
     groups = groups_of(by, *reserved, caller=caller, frame=frame)
     if not isinstance(by, str):
         raise ValueError(f"{caller} groups by one column: by= must be its name, not {by!r}.")
     return groups[0]
-
-
-def _unknown_group(name: str, frame: pd.DataFrame, caller: str) -> ValueError:
-    names = list(map(str, frame.columns))
-    match = nearest(name, names)
-    hint = f" (did you mean {match!r}?)" if match else ""
-    return ValueError(
-        f"{caller} cannot group by {name!r}, which is not a column{hint}: choose one of {', '.join(names)}, or add it "
-        "with ab.with_sessions."
-    )
 
 
 def _not_columns(by: object, caller: str) -> ValueError:
@@ -322,15 +316,10 @@ def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, cal
 
 def warn_caller(text: str, category: type[Warning]) -> None:
     """Warn at the line outside this package that made the call."""
-    warnings.warn(text, category, stacklevel=_level_of_caller())
-
-
-def _level_of_caller() -> int:
-    """The stack level of the first frame outside this package."""
-    level, frame = 1, sys._getframe(1)
+    level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back
-    return level
+    warnings.warn(text, category, stacklevel=level)
 
 
 def zone_in(tz: str | tzinfo | None, frame: pd.DataFrame) -> str:
