@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import tzinfo
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from ...api.calls import ref
 from ...api.connection import Connection
 from ...api.errors import AgentbookError, NotFound, PartialLoad
 from ...api.span import Span, parse_span, zone
-from ..load.events import EventsLoad, advice_on
+from ..load.events import EventsLoad, advice_on, check_load
 from ..load.loader import MAX_CONCURRENCY, Progress
 from ..load.session_ids import require_client
 from ..parse.frame import to_frame
@@ -104,10 +104,7 @@ def load_history(
     True
     """
     require_client(client, "ab.load_history")
-    if errors not in ("raise", "keep"):
-        raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
-    if concurrency < 1:
-        raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
+    check_load(errors, concurrency)
     name = None if account is None else ref(account)
     selected = None if workspaces is None else refs_of(workspaces)
     lists = CatalogLoad(client, name, selected, contexts=contexts, concurrency=concurrency)
@@ -172,5 +169,4 @@ def sessions_within(sessions: pd.DataFrame, span: Span) -> list[str]:
         outside |= (sessions["updated_at"] < span.since - _UNCHANGED_FOR).fillna(False)
     if span.until is not None:
         outside |= (sessions["created_at"] >= span.until).fillna(False)
-    ids: Iterable[str] = sessions.loc[~outside, "id"].dropna().drop_duplicates()
-    return list(ids)
+    return list(sessions.loc[~outside, "id"].dropna().drop_duplicates())

@@ -89,12 +89,17 @@ def load_events(
     (True, 3)
     """
     require_client(client, "ab.load_events")
+    check_load(errors, concurrency)
+    load = EventsLoad(client, session_ids(client, sessions, workspace), parse_span(since, until), progress, concurrency)
+    return load.run(errors)
+
+
+def check_load(errors: str, concurrency: int = 1) -> None:
+    """Raise a `ValueError` if a load has no such `errors` or `concurrency`."""
     if errors not in ("raise", "keep"):
         raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
     if concurrency < 1:
         raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
-    load = EventsLoad(client, session_ids(client, sessions, workspace), parse_span(since, until), progress, concurrency)
-    return load.run(errors)
 
 
 class EventsLoad:

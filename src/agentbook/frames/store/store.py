@@ -28,7 +28,7 @@ from ..history.catalog import RESOURCES, Catalog, concat
 from ..history.history import NAMES, History
 from ..history.load import LEAD, history_of
 from ..labels import labels_in
-from ..load.events import partial_load
+from ..load.events import check_load, partial_load
 from ..load.loader import Progress
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_frame, to_pandas
@@ -171,8 +171,7 @@ class Store:
         arrived is stored. The next sync continues there.
         """
         require_client(client, "store.sync")
-        if errors not in ("raise", "keep"):
-            raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
+        check_load(errors)
         with self._folder.lock():
             manifest = self._manifest()
             if manifest.platform not in (None, client.base_url) and manifest.files:
