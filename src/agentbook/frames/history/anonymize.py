@@ -389,7 +389,7 @@ class _Anonymizer:
             elif not _holds_ids(name) and pd.api.types.is_numeric_dtype(column.dtype):  # booleans too
                 pass
             elif any(map(pd.api.types.is_list_like, column.array)):
-                items: Any = [self._item(value, name) for value in column.array.tolist()]
+                items: Any = [self._value(value, name, self._texts) for value in column.array.tolist()]
                 column = pd.Series(items, dtype=column.dtype)
             elif (kind != "enum" or name.endswith("_name")) and name not in _NEUTRAL:
                 change = self._change_of(resource, frame, name, kind)
@@ -454,21 +454,14 @@ class _Anonymizer:
 
     def _json(self, value: str, mode: str | None = None) -> str:
         rule = "extra" if self._where.endswith(".extra") else ""
-        made = self._inside(value, "", mode or self._texts, rule)
+        made = _json_with(value, lambda inside: self._value(inside, "", mode or self._texts, rule))
         return self._column_text(value, mode) if made is None else made
-
-    def _inside(self, text: str, *place: str) -> str | None:
-        """JSON with its values replaced; None if the text is none."""
-        try:
-            return str(msgspec.json.encode(self._value(read_value(text.encode()), *place)), "utf-8")
-        except UNREADABLE:
-            return None
 
     def _value(self, value: Any, key: str, mode: str, rule: str = "", parent: str = "") -> Any:
         """A JSON value; `rule` is ``person`` for fields of people, ``extra`` in one."""
         if isinstance(value, dict):
             return {self._field(name): self._member(member, name, mode, rule, key) for name, member in value.items()}
-        if isinstance(value, list):
+        if pd.api.types.is_list_like(value):  # of a frame, an array too
             return [self._value(item, key, mode, rule, parent) for item in value]
         if isinstance(value, str):
             return self._string(value, key, mode, rule, parent)
@@ -494,10 +487,6 @@ class _Anonymizer:
             rule = "person"
         return self._value(member, field, mode, rule, parent)
 
-    def _item(self, value: Any, name: str) -> Any:
-        is_list = pd.api.types.is_list_like(value) and not isinstance(value, dict)
-        return self._value(list(value) if is_list else value, name, self._texts)
-
     def _field(self, name: str) -> str:
         if name not in self._fields:
             self._fields[name] = name if name in _READ else self._text(name)
@@ -521,8 +510,10 @@ class _Anonymizer:
             return str(self._hidden(value))
         if key in _FIXED and value.isascii() and value.isidentifier():
             return value
-        if value.lstrip()[:1] in ("{", "[") and (made := self._inside(value, key, mode, rule, parent)) is not None:
-            return made
+        if value.lstrip()[:1] in ("{", "["):
+            made = _json_with(value, lambda inside: self._value(inside, key, mode, rule, parent))
+            if made is not None:
+                return made
         return mask(value) if mode == "drop" and key not in _STRUCTURE else self._text(value)
 
     def _hidden(self, value: Any) -> Any:
@@ -550,12 +541,17 @@ def _tells_who(key: str, rule: str) -> bool:
     return not _PLAIN.fullmatch(key) if rule == "person" else rule == "extra" and bool(_PROFILE.search(key))
 
 
+def _json_with(text: str, change: Callable[[Any], Any]) -> str | None:
+    """JSON with its value changed; None if the text is none."""
+    try:
+        return str(msgspec.json.encode(change(read_value(text.encode()))), "utf-8")
+    except UNREADABLE:
+        return None
+
+
 def _hide(text: str) -> str:
     """The text masked; of JSON, its values."""
-    try:
-        return str(msgspec.json.encode(mask(read_value(text.encode()))), "utf-8")
-    except UNREADABLE:
-        return str(mask(text))
+    return _json_with(text, mask) or str(mask(text))
 
 
 # -- names in texts --------------------------------------------------------------------
