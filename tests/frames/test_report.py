@@ -282,9 +282,9 @@ def test_only_a_page_can_be_written_and_only_as_a_whole(monkeypatch: pytest.Monk
 
 
 def test_long_texts_and_tables_are_cut_and_say_so() -> None:
-    table = table_html(pd.DataFrame({"n": range(50), "text": "x" * 1000}), "Rows", rows=3)
-    assert "Rows (3 of 50)" in table
-    assert table.count("<tr>") == 4
+    table = table_html(pd.DataFrame({"n": range(50), "text": "x" * 1000}), "Rows")
+    assert "Rows (20 of 50)" in table
+    assert table.count("<tr>") == 21
     assert "x" * 199 + "…" in table
     assert "x" * 200 not in table
 

@@ -8,7 +8,8 @@ Specification: "Endpoints", Accounts; Workspaces and sessions; Agents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -166,21 +167,19 @@ class CatalogLoad:
             return self._known.workspaces
         if self._selected is None:
             return self._all_workspaces(self._account, bar)
-        owners = {name.partition("~")[0] for name in self._selected if "~" in name}
-        without_owner: list[str | None] = [self._account] if any("~" not in name for name in self._selected) else []
+        names = sorted(self._selected, key=lambda name: ("~" not in name, name))
         frames = []
-        for owner in dict.fromkeys([*sorted(owners), *without_owner]):
-            try:
+        for owner in dict.fromkeys(name.partition("~")[0] if "~" in name else self._account for name in names):
+            with contextlib.suppress(*_REFUSALS):  # a workspace can be read without its owner's list
                 frames.append(self._all_workspaces(owner, bar))
-            except _REFUSALS:
-                continue  # a workspace can be read without its owner's list
         # Workspaces known by name only come last: a list knows more.
         table = concat([to_frame("workspaces", []), *frames, self._known.workspaces]).drop_duplicates("id")
         named = table[table["id"].isin(self._selected) | table["full_name"].isin(self._selected)]
-        names = {*named["id"], *named["full_name"]}
-        self._unlisted = [name for name in self._selected if name not in names]
+        known = {*named["id"], *named["full_name"]}
+        self._unlisted = [name for name in self._selected if name not in known]
         self._listed_names = table["full_name"].dropna().tolist()
-        return concat([named, _frame_of("workspaces", [_workspace_named(name) for name in self._unlisted])])
+        unlisted = msgspec.json.encode({"items": [_workspace_named(name) for name in self._unlisted]})
+        return concat([named, to_frame("workspaces", [unlisted])])
 
     def _all_workspaces(self, account: str | None, bar: Progress) -> pd.DataFrame:
         name = f"workspaces of {account or 'this credential'}"
@@ -245,8 +244,8 @@ class CatalogLoad:
         noted = session_log.sessions(self._client).rename(columns={"session_id": "id", "started_at": "created_at"})
         if workspaces is not None:
             noted = noted[noted["workspace_id"].isin(workspaces)]
-        rows: list[Any] = noted.drop(columns="base_url").to_dict("records")
-        return _frame_of("sessions", rows)
+        rows = noted.drop(columns="base_url").to_json(orient="records", date_format="iso", date_unit="us")
+        return to_frame("sessions", [f'{{"items":{rows}}}'.encode()])
 
     # -- agents and credentials -------------------------------------------------------
 
@@ -386,14 +385,3 @@ class _ListOfOne(ListCall):
     def page(self, read: Callable[[Reply], T], **query: Any) -> Call[T]:
         envelope = b'{"items":[%b],"pagination":{"total_count":1,"has_more":false}}'
         return replace(self.call, read=lambda reply: read(replace(reply, body=envelope % reply.body)))
-
-
-def _frame_of(resource: str, records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    return to_frame(resource, [msgspec.json.encode({"items": list(records)}, enc_hook=_json_time)])
-
-
-def _json_time(value: Any) -> Any:
-    return None if pd.isna(value) else str(value)
-
-
-__all__ = ["RESOURCES", "Catalog", "CatalogLoad", "concat", "look_up", "merge_changes", "refs_of"]

@@ -17,7 +17,6 @@ from ..analysis.comparison import compare_periods
 from ..analysis.failures import failures
 from ..analysis.findings import credential_findings
 
-Kind = Literal["look", "note", "fine"]
 _LONGEST = pd.Timedelta("7D")  # the longest period that is compared with the one before
 _FEW = 5  # sessions: in fewer, hardly any difference is more than noise
 _NAMES = 3  # of a sentence
@@ -28,7 +27,7 @@ _KINDS = 5  # of failures, and of findings about credentials
 class Finding:
     """One sentence, and whether it is worth a look, a note or fine."""
 
-    kind: Kind
+    kind: Literal["look", "note", "fine"]
     text: str
 
 

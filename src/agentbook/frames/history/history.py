@@ -137,7 +137,7 @@ class History:
         self._all_sessions = self._named_sessions(_with_those_of(events, sessions), events)
         self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
         self.contexts = with_advice(self._named_contexts(_frame_of("contexts", contexts, "workspace_id")), _NO_CONTEXTS)
-        self._loaded = events
+        self._loaded: pd.DataFrame = events
         self.anonymized: pd.DataFrame | None = None
         self._parts: list[str] = []  # what `where` chose, by name
         self._count_span()
@@ -245,11 +245,10 @@ class History:
         for name in ("turns", "_events_of_turns", "credential_report"):
             view.__dict__.pop(name, None)
         full_names = self.agents["owner_name"] + "~" + self.agents["name"]
+        agents = self.agents[["id"]].assign(short=_short_names(self.agents), full=full_names)
         frames = {
             "workspace": [self.workspaces[["id", "full_name"]]],
-            "agent": [
-                self.agents.assign(name=names)[["id", "name"]] for names in (_short_names(self.agents), full_names)
-            ],
+            "agent": [agents[["id", "short"]], agents[["id", "full"]]],
         }
         for noun, wanted in (("workspace", workspace), ("agent", agent), ("initiator", initiator)):
             if wanted is not None:
@@ -333,11 +332,9 @@ class History:
     def _events_of_turns(self) -> pd.DataFrame:
         """The loaded events of turns in the span."""
         span = Span(self.since, self.until)
-        return (
-            turn_events(self._loaded, lambda table: span.contains(table["asked_at"].fillna(table["replied_at"])))
-            if span
-            else self._loaded
-        )
+        if not span:
+            return self._loaded
+        return turn_events(self._loaded, lambda table: span.contains(table["asked_at"].fillna(table["replied_at"])))
 
     def _count_span(self) -> None:
         """Set the events and sessions of the span, and note it as what was loaded."""

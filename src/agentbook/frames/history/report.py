@@ -29,6 +29,7 @@ from ..analysis.authors import authors
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
 from ..analysis.timing import latency as latency_table
+from ..analysis.turns import STATUSES
 from ..export import anchor
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency
@@ -134,13 +135,9 @@ def _tables(history: Any) -> Iterator[str]:
     yield table_html(_by_group(turns, "workspace"), "Workspaces")
     asked = ["author", "author_type", "sessions", "agents", "turns", "answered", "failed", "tokens", "last_at"]
     yield table_html(authors(turns)[asked], "People and keys", tz=tz)
-    failed = failure_table(turns).assign(share=lambda table: (100 * table["share"]).round(1))
-    failed = failed.rename(columns={"share": "% of all"})
-    yield table_html(
-        failed[["kind", "turns", "sessions", "% of all", "last_at", "cause", "advice", "example"]],
-        "Failures by kind",
-        tz=tz,
-    )
+    failed = failure_table(turns).assign(**{"% of all": lambda table: (100 * table["share"]).round(1)})
+    shown = failed[["kind", "turns", "sessions", "% of all", "last_at", "cause", "advice", "example"]]
+    yield table_html(shown, "Failures by kind", tz=tz)
     columns = ["asked_at", "agent", "workspace", "author", "session", *turns.columns.intersection(["link"])]
     slowest = turns[turns["status"] == "answered"].nlargest(_ROWS, "latency_s")
     unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)
@@ -167,17 +164,13 @@ def _by_group(turns: pd.DataFrame, by: str) -> pd.DataFrame:
     """Turns, their ends and their latency by the values of a column."""
     named = turns.assign(**{by: turns[by].astype(STR).fillna("(not named)")})
     counts = named.groupby(by, observed=True).agg(sessions=("session_id", "nunique"), turns=("turn", "size"))
-    statuses = pd.crosstab(named[by], named["status"].astype(STR))
-    for status in ("answered", "failed", "unanswered", "open"):
-        counts[status] = statuses.get(status, 0)
+    statuses = pd.crosstab(named[by], named["status"].astype(STR)).reindex(columns=[*STATUSES], fill_value=0)
     times = latency_table(named, by=by, quantiles=(0.5, 0.95)).set_index(by)[["p50_s", "p95_s", "max_s"]]
-    table = counts.fillna(0).astype("int64").join(times)
+    table = counts.join(statuses).fillna(0).astype("int64").join(times)
     return table.sort_values("turns", ascending=False, kind="stable").reset_index()
 
 
-def table_html(
-    frame: pd.DataFrame, caption: str, rows: int = _ROWS, *, tz: str = "UTC", ids: Sequence[str] = ()
-) -> str:
+def table_html(frame: pd.DataFrame, caption: str, *, tz: str = "UTC", ids: Sequence[str] = ()) -> str:
     """The first rows of a frame as an HTML table, or a sentence if there are none.
 
     Times are those of the zone `tz`. The rows may have `ids`, as attributes of HTML.
@@ -189,8 +182,8 @@ def table_html(
     """
     if frame.empty:
         return f'<p class="empty">{escape(caption)}: none.</p>'
-    shown = frame.head(rows)
-    more = f" ({rows:,} of {len(frame):,})" if len(frame) > rows else ""
+    shown = frame.head(_ROWS)
+    more = f" ({_ROWS:,} of {len(frame):,})" if len(frame) > _ROWS else ""
     head = "".join(f'<th scope="col">{escape(str(name).replace("_", " "))}</th>' for name in shown.columns)
     body = "".join(
         f"<tr{id_}>{''.join(_cell(value, tz, str(name)) for name, value in zip(shown, row, strict=True))}</tr>"
