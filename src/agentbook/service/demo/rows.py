@@ -41,8 +41,6 @@ class SeededIds:
 
     def __init__(self, seed: object) -> None:
         self.rng = random.Random(str(seed))  # noqa: S311 - demo data must be repeatable; no secret is drawn from it
-        self._second = -1
-        self._text = ""
 
     def id(self, milliseconds: int) -> str:
         """A UUIDv7 for that millisecond.
@@ -55,11 +53,7 @@ class SeededIds:
 
     def instant(self, milliseconds: int) -> str:
         """That millisecond in the format of `agentbook.service.ids.instant`."""
-        second, rest = divmod(milliseconds, 1000)
-        if second != self._second:
-            self._second = second
-            self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        return f"{self._text}.{rest:03d}000Z"
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="microseconds")[:26] + "Z"
 
     def timestamps(self, created_ms: int, updated_ms: int | None = None) -> dict[str, str]:
         """The columns ``created_at`` and ``updated_at``; None means never updated."""
