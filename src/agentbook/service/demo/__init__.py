@@ -90,17 +90,16 @@ def write_once(store: Store, *, bare: bool) -> str | None:
         if state is None:
             if not bare:
                 write(tx.db, now=datetime.fromtimestamp(tx.clock.milliseconds() / 1000, UTC))
-            if tx.db.execute(_STATE).first() is None:
-                insert(tx.db, tables.meta, [{"name": "demo", "value": "bare" if bare else "1"}])
+            insert(tx.db, tables.meta, [{"name": "demo", "value": "bare" if bare else "1"}])
         return state
 
     try:
-        is_left_out, reason = store.write_now(write_if_new) == "bare" and not bare, "the store began with --bare"
+        if store.write_now(write_if_new) != "bare" or bare:
+            return None
+        reason = "the store began with --bare"
     except (IntegrityError, ValueError):
         # An account created beforehand has the name of a demo account.
-        is_left_out, reason = True, "some of its names are taken"
-    if not is_left_out:
-        return None
+        reason = "some of its names are taken"
     return (
         f"the demo data is left out, because {reason}; another directory (--data) can have it, and --bare says that "
         "none is wanted."
