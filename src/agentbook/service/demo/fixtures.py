@@ -18,11 +18,10 @@ from sqlalchemy import Connection, Table, func, select
 
 from ..engines.meter import RUN_FAILURES, failure
 from ..store import tables
-from .month import EventRow, event_row, office_moment
+from .month import Author, EventRow, event_row, office_moment
 from .rows import DAY_MS, SeededIds, insert, insert_tuples, midnight, to_milliseconds
 from .texts import fill, thread_values, threads
 
-Author = Mapping[str, str]
 Content = Mapping[str, Any]
 
 _BATCH = 20_000

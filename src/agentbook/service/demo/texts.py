@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -62,7 +62,7 @@ class Version:
     summary: str | None = None
     system_prompt: str | None = None
     mode: str = "multi-turn"
-    tools: tuple[Mapping[str, Any], ...] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
     published: bool = True
     validation: str = "PASSED"
 
@@ -87,10 +87,8 @@ def follow_ups() -> tuple[Exchange, ...]:
 @cache
 def versions() -> Mapping[str, tuple[Version, ...]]:
     """The versions of each agent that has a system prompt."""
-    return {
-        agent: tuple(Version(**{**entry, "tools": tuple(entry.get("tools", ()))}) for entry in entries)
-        for agent, entries in read_yaml("prompts.yaml").items()
-    }
+    entries = read_yaml("prompts.yaml")
+    return {agent: tuple(Version(**entry) for entry in each) for agent, each in entries.items()}
 
 
 def draw_slots(rng: random.Random) -> dict[str, str]:

@@ -121,9 +121,7 @@ async def limits(turn: TurnRequest) -> Play:
         return
     for number in range(2):
         yield run_subtask(turn, "subtask", turn.rng.uniform(0.05, 0.15), number=number + 1)
-    for piece in ("Let", " me", " look", " into", " that"):
-        yield Draft(piece)
-        await pause(turn, 0.03)
+    yield Draft("Let me look into that")
     yield failure(kind, turn.workspace_name)
 
 
