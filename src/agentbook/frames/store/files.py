@@ -253,8 +253,7 @@ class RemoteFolder(Folder):
 
     def _read(self, path: str) -> bytes:
         self._fs.invalidate_cache()
-        content: bytes = self._fs.cat_file(path)
-        return content
+        return bytes(self._fs.cat_file(path))
 
     def _write(self, path: str, data: Any) -> None:
         self._fs.pipe_file(path, bytes(data))
@@ -305,8 +304,6 @@ def dataset(folder: Folder, files: Sequence[File]) -> Any:
 
 def read_events(folder: Folder, files: Sequence[File], columns: Sequence[str], condition: Any = None) -> Any:
     """The events of some files, in the order of the files."""
-    if not files:
-        return SCHEMA.empty_table().select(list(columns))
     return dataset(folder, files).to_table(columns=list(columns), filter=condition)
 
 

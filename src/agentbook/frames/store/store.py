@@ -475,8 +475,7 @@ class Store:
             return frame.drop(columns=[column for column in frame if column in without])
 
         schema = pa.schema([column for column in files.SCHEMA if column.name not in without])
-        dataset = files.dataset(self._folder, manifest.files) if manifest.files else None
-        events = schema.empty_table() if dataset is None else dataset.replace_schema(schema)
+        events = files.dataset(self._folder, manifest.files).replace_schema(schema)
         views = {name: functools.partial(view, name) for name in (*_VIEWS, "labels")}
         result = to_pandas(run_sql(events, sql, values, views, limits or Limits()))
         if not manifest.files and manifest.synced_at is None:
