@@ -193,8 +193,7 @@ class CatalogLoad:
         # `all` adds those of the user's organizations; its wire name is only in the
         # live openapi.yaml.
         everything = {name: me_endpoint.workspaces(which="all")}
-        refused = (NotOffered, InvalidInput)
-        lists = self._fetch(f"all {name}", "workspaces", everything, bar, refused)
+        lists = self._fetch(f"all {name}", "workspaces", everything, bar, (NotOffered, InvalidInput))
         if lists.loads[name].error is not None:
             lists = self._fetch(name, "workspaces", {name: me_endpoint.workspaces()}, bar, ())
         return lists.frame()
@@ -229,8 +228,7 @@ class CatalogLoad:
             for key in workspaces
             if self._known.sessions.loc[self._known.sessions["workspace_id"] == key, "updated_at"].notna().any()
         }
-        refused = (*_REFUSALS, NotOffered, InvalidInput)
-        lists = self._fetch("latest sessions", "sessions", calls, bar, refused)
+        lists = self._fetch("latest sessions", "sessions", calls, bar, (*_REFUSALS, NotOffered, InvalidInput))
         frames = {}
         for key in calls:
             if lists.loads[key].error is None:

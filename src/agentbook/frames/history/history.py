@@ -402,8 +402,7 @@ class History:
         name = ", ".join([str(name), *self._parts])
         if self.since is None and self.until is None:
             return name
-        moments = (None if moment is None else local_text(moment, self.tz) for moment in (self.since, self.until))
-        begin, end = (moment and moment.removesuffix(f" {self.tz}") for moment in moments)
+        begin, end = (end and local_text(end, self.tz).removesuffix(f" {self.tz}") for end in (self.since, self.until))
         return f"{name}, {begin or 'the beginning'} to {end or 'now'} {self.tz}"
 
     @property

@@ -54,11 +54,8 @@ def write_report(history: Any, path: str | os.PathLike[str], title: str | None =
             f"A report is one page, .html, not {target.name!r}: ab.export(history, 'history.xlsx') writes a workbook, and "
             "ab.export(history.turns, path) one of its frames."
         )
-    if not target.parent.is_dir():  # before the work
-        raise FileNotFoundError(f"There is no folder {target.parent}: create it first, or choose another one.")
-    page = report_html(history, title)
-    with atomic_write(target) as file:
-        file.write(page.encode("utf-8", "replace"))
+    with atomic_write(target) as file:  # which refuses a folder that is not there before the work
+        file.write(report_html(history, title).encode("utf-8", "replace"))
     return target
 
 
