@@ -65,7 +65,7 @@ def ask_and_prefer_by_mouse(page: Page, compare: Locator) -> None:
     expect(columns.last).to_be_visible()
     boxes = [columns.nth(n).bounding_box() for n in range(3)]
     assert len({round(box["y"]) for box in boxes if box}) == 1, "the columns are in one row"
-    expect(columns.nth(0)).to_contain_text("sessions.ask raises")
+    expect(columns.nth(0)).to_contain_text("These sections are nearest")
     expect(columns.nth(2)).to_contain_text("Failed. TURN_TIMEOUT")
     expect(columns.nth(2).locator("button.ab-retry")).to_be_visible()
     for n in (0, 1):
