@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import random
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,6 +23,8 @@ from .scribe import Scribe
 from .streaming import pause, readable, stream_reply
 
 NOTICE = "*(A recorded reply of the demo: no language model is configured.)*"
+# agent -> the workspaces whose conversations it has
+_TOPICS: Mapping[str, Sequence[str]] = read_yaml("month.yaml")["conversations"]
 _FITS = 0.5  # the least likeness of an answered question to the message
 _MAX_EXAMPLES = 3
 _MAX_CHARACTERS = 1_000  # of a text that may be one of the conversations'
@@ -72,9 +74,7 @@ class Recorded:
 
 @cache
 def _conversations(agent: str) -> tuple[Thread, ...]:
-    return tuple(
-        thread for workspace in read_yaml("month.yaml")["conversations"].get(agent, ()) for thread in threads(workspace)
-    )
+    return tuple(thread for workspace in _TOPICS.get(agent, ()) for thread in threads(workspace))
 
 
 def _find(turn: TurnRequest, known: Sequence[Thread]) -> tuple[Exchange, dict[str, str]] | None:
