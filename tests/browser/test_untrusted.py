@@ -108,7 +108,7 @@ def test_an_untrusted_notebook_shows_its_charts_and_its_chats(lab: Lab, page: Pa
         page.screenshot(f"untrusted-{Path(name).stem}")
         assert (shown["trusted"], shown["kernel"]) == (0, False), name
         assert [text for text, _, _ in shown["pictures"]] == expected_charts, name
-        assert all(width > 200 and height > 100 for _, width, height in shown["pictures"]), (name, shown["pictures"])
+        assert all(width > 300 and height > 100 for _, width, height in shown["pictures"]), (name, shown["pictures"])
         assert [who for who in speakers if who not in shown["speakers"]] == [], (name, shown["speakers"])
         charts, chats = charts + len(expected_charts), chats + bool(speakers)
         page.command("application:close")

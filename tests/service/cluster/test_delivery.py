@@ -210,6 +210,7 @@ async def test_the_first_socket_of_a_process_is_sent_what_was_drafted(
     await until(lambda: "go" in first.agent.signals)
     async with listening(second, session) as late:
         await until(lambda: late.drafted == "Hello")
+        assert all(draft["replayed"] for draft in late.drafts)
         first.agent.signals.setdefault("go", asyncio.Event()).set()
         await until(lambda: late.drafted == "Hello!")
         assert "replayed" not in late.drafts[-1]

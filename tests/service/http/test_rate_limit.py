@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import email.utils
+from collections import Counter
 from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -99,6 +102,20 @@ async def test_the_error_is_the_one_of_the_table(world: World) -> None:
         page = await http.send(request)
         assert page.headers["content-type"].startswith("text/html")
         assert REFUSED[2] in page.text
+
+
+@given(st.lists(st.tuples(st.sampled_from("abxy"), st.integers(0, 90))))
+def test_nobody_exceeds_the_limit_within_a_minute(requests: list[tuple[str, int]]) -> None:
+    clock = Hand()
+    window = Window(2, clock)
+    admitted: Counter[tuple[int, str]] = Counter()
+    sent: Counter[tuple[int, str]] = Counter()
+    for key, later in requests:
+        clock.now += later
+        minute = int(clock.now // 60), key
+        sent[minute] += 1
+        admitted[minute] += window.admit(key)
+    assert admitted == {minute: min(2, count) for minute, count in sent.items()}
 
 
 def test_a_real_service_limits_requests_and_handshakes(tmp_path: Path) -> None:

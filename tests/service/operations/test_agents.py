@@ -191,6 +191,18 @@ async def test_a_page_of_long_texts_ends_early_and_says_so(world: World, monkeyp
     assert pages == [["agent-0"], ["agent-1", "agent-2"], ["agent-3", "agent-4"]]
 
 
+async def test_a_denied_read_looks_like_a_missing_agent(filled: World) -> None:
+    absent = error(await filled.get("/agents/nothing", filled.full))
+    assert absent == (404, "NotFound", "Agent not found")
+    for reference in ("bob private", "bob~bob private"):
+        for key in (None, filled.full, filled.key("ada", "agents:read")):
+            assert error(await filled.get(f"/agents/{reference}", key)) == absent
+    for key in (None, filled.key("acme"), filled.key("acme", "sessions:write"), filled.key("ada", "agents:read")):
+        assert error(await filled.get("/agents/private one", key)) == absent
+        assert error(await filled.get("/agents/private one/versions", key)) == absent
+    assert error(await filled.get("/agents/%00", filled.full)) == absent
+
+
 async def test_create_with_nothing_but_a_name(world: World) -> None:
     answer = await world.post("/agents", {"name": "fresh"}, world.full)
     assert answer.status_code == 201

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from agentbook.service import contract
-from service.world import World, error
+from service.oauth.flow import ready, tokens
+from service.operations.test_access import TABLE, granted
+from service.world import ALL, World, basic, error
 
 pytestmark = pytest.mark.anyio
 
@@ -174,3 +176,30 @@ async def test_a_name_works_wherever_an_id_does(world: World, ids: dict[str, str
     for agent in ("helper", "acme~helper"):
         await world.start("hi", workspace="acme~lab", agent=agent)
     await world.idle()
+
+
+@pytest.mark.parametrize("kind", ["basic", "bearer", "oauth2"])
+async def test_each_scope_alone_with_every_kind_of_credential(world: World, ids: dict[str, str], kind: str) -> None:
+    """A credential with one scope may use an operation, or the 403 names the scope."""
+    if kind == "oauth2":
+        flow = await ready(world)
+        keys = {scope: (await tokens(flow, scope, scope=scope))["access_token"] for scope in ALL}
+    else:
+        keys = {scope: world.key("acme", scope) for scope in ALL}
+    for operation, (method, path, body, scopes) in TABLE.items():
+        if len(scopes) != 1:
+            continue
+        [needed] = scopes
+        options = {"json": body} if body is not None else {}
+        for scope, key in keys.items():
+            sent = basic(key) if kind == "basic" else f"Bearer {key}"
+            answer = await world.ask(method, path.format(**ids), headers={"Authorization": sent}, **options)
+            if scope in granted(needed):
+                # A person is not acme: what acme owns may be out of its reach. What was
+                # created or deleted before is a conflict, or not there.
+                assert answer.status_code in (200, 201, 403, 404, 409), (operation, answer.text)
+                assert answer.status_code != 403 or answer.json()["error"] != "InsufficientScope", operation
+            else:
+                lacks = f"This credential lacks the {needed} scope"
+                assert error(answer) == (403, "InsufficientScope", lacks), operation
+                assert f'scope="{needed}"' in answer.headers["WWW-Authenticate"]

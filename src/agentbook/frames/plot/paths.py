@@ -80,7 +80,7 @@ def paths(data: Any, *, steps: Any = None, top: int = 12, since: Any = None, unt
         tooltip=tooltip(step="after", next="then", share=("share", ".1%"), times=("times", ","), turn=("turn", "d")),
         **click,
     )  # fmt: skip
-    chart = marks.selectable(cells, name="cells", opacity=None).properties(width=alt.Step(18), height=alt.Step(18))
+    chart = marks.selectable(cells, name="cells", opacity=None).properties(width=alt.Step(19), height=alt.Step(18))
     count = rows.loc[rows["step"] == _QUESTION, "times"].sum()
     usual = rows.sort_values("share", ascending=False, kind="stable").drop_duplicates("step")
     most = dict(zip(usual["step"], zip(usual["next"], usual["share"], strict=True), strict=True))
