@@ -104,6 +104,7 @@ LEFT_OUT = {
         "doctor/test_trial.py",
         "frames/test_dask.py",
         "integration/test_mcp.py",
+        "integration/test_run_limits.py",
         "service/http/test_server.py",
         "service/store/test_disasters.py",
         "service/store/test_seeded.py",

@@ -13,11 +13,12 @@ import pytest
 import agentbook as ab
 from agentbook.chat.model import session_list
 from agentbook.events import loop
-from chat.panels import PagePerson, eventually, shown, static_page
+from chat.panels import PagePerson, eventually, htmls, shown, static_page
 from integration.conftest import SCOPES
 from service.process import Service
 
 WORKSPACE = "acme~playground"
+HOSTILE = "<img src=x>\u202e"
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +195,26 @@ def test_a_replay_is_left_out_of_the_saved_notebook_when_forgotten(client: ab.Cl
     panel.forget(panel.session_id)
     assert "kumquat" in shown(panel)
     assert "kumquat" not in static_page(panel)
+    panel.close()
+
+
+def test_hostile_names_show_as_text() -> None:
+    events = [
+        {
+            "id": f"01900000-0000-7000-8000-00000000000{n}",
+            "type": kind,
+            "content": {"text": "hello"},
+            "author": {"type": author, "id": "x", "name": HOSTILE},
+        }
+        for n, (kind, author) in enumerate([("message", "api_key"), ("runtime_done", "agent")])
+    ]
+    panel = ab.replay(events, speed=float("inf"))
+    panel.played.result(30)
+    pages = texts(panel) | {"page": "".join(htmls(panel))}
+    for name, text in pages.items():
+        assert "<img" not in text, name
+        assert "\u202e" not in text, name
+        assert "U+202E" in text, name
     panel.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import re
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 from agentbook.chat.html import message_html, static_transcript
 from agentbook.chat.html.static_transcript import StaticTranscript, static_html
 from agentbook.chat.model.conversation import Conversation
+from agentbook.events import loop
 from chat.fakes import KEY, SESSION, FakePlatform, event
 from chat.panels import draw_now, eventually, make, on_loop
 
@@ -119,6 +121,35 @@ def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch
     with static.published_here():  # what was sent before may not have counted
         pass
     assert sent[2] == sent[1]
+
+
+def test_what_code_asks_for_is_published_by_the_cell_that_asks(
+    platform: FakePlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a page, a kernel's updates count only while their cell runs."""
+    cell, sent = contextvars.ContextVar("cell", default=0), dict[str, int]()
+    monkeypatch.setattr(static_transcript, "in_kernel", lambda: True)
+    monkeypatch.setattr(
+        static_transcript, "show_bundle", lambda bundle, **_: sent.update({bundle.get("text/html", ""): cell.get()})
+    )
+    panel = make(platform)
+    turns: list[Any] = []
+    for number, run in enumerate(
+        (
+            panel._ipython_display_,
+            lambda: turns.append(panel.ask("first")),
+            lambda: turns.append(panel.ask_again(0)),
+            panel.new_session,
+            lambda: loop.run(panel.conversation.start("typed in the page")).finished.result(10),
+        )
+    ):
+        context = contextvars.copy_context()
+        context.run(cell.set, number)
+        context.run(run)
+        draw_now(panel)
+        newest = list(sent)[-1]
+        assert sent[newest] == (0 if number == 4 else number)
+    panel.close()
 
 
 def test_a_kernel_that_dies_leaves_the_turn_in_the_notebook(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, create_engine, event, select, text
 
-from agentbook.api.run_limits import RUN_LIMITS
+from agentbook.api.run_limits import RUN_LIMITS, run_limit
 from agentbook.events.turns import TurnLog
 from agentbook.service import demo, ids
+from agentbook.service.engines.meter import RUN_FAILURES
 from agentbook.service.store import event_json, tables
 
 NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
@@ -95,6 +97,11 @@ def test_no_row_is_in_the_future(now: datetime) -> None:
             if column in table.c:
                 index = list(table.c.keys()).index(column)
                 assert max(str(row[index]) for row in rows[name]) <= ids.instant(now), (name, column)
+
+
+def test_a_second_demo_in_a_store_is_rejected(store: Connection) -> None:
+    with pytest.raises(ValueError, match="acme"):
+        demo.write(store, now=NOW)
 
 
 def test_size_and_foreign_keys(store: Connection) -> None:
@@ -185,6 +192,12 @@ def test_every_session_splits_into_turns(store: Connection) -> None:
     assert sum(turn.subtasks for turn in turns) > len(turns)
 
 
+def test_all_slots_and_choices_are_filled(store: Connection) -> None:
+    unfilled = re.compile(r"\{[a-z_]+\}|\[[^\]]*\|[^\]]*\]")
+    for (content,) in store.execute(text("SELECT json_extract(wire, '$.content.text') FROM events")):
+        assert content is None or not unfilled.search(content), content
+
+
 def test_activity_follows_office_hours_and_has_one_bad_day(store: Connection) -> None:
     began = [
         datetime.fromisoformat(at)
@@ -267,3 +280,12 @@ def test_credentials_occur_in_every_state_and_are_fake(store: Connection) -> Non
         for name, value in json.loads(row.params_json).items():
             if any(word in name for word in ("key", "token", "password", "secret")):
                 assert "FAKE" in value, (row.name, name)
+
+
+def test_run_failures_are_the_specifications(store: Connection) -> None:
+    assert [run_limit(failure.message, whole=True) for failure in RUN_FAILURES.values()] == list(RUN_LIMITS)
+
+
+def test_every_key_has_a_digest_of_no_secret(store: Connection) -> None:
+    digests = column(store, "SELECT secret_sha256 FROM api_keys")
+    assert all(len(str(digest)) == 64 for digest in digests)

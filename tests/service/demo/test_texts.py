@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import re
 
-from agentbook.service.demo.texts import Thread, draw_slots, fill, follow_ups, run_of, thread_values, threads
+import pytest
+
+from agentbook.service.demo.texts import Thread, draw_slots, fill, follow_ups, run_of, thread_values, threads, versions
 
 WORKSPACES = (
     "support", "data", "release", "on-call", "sales", "finance", "onboarding", "playground", "shop", "notes",
@@ -37,3 +39,19 @@ def test_a_tool_that_runs_again_asks_something_else() -> None:
         assert first != second, tool
         assert result, tool
     assert list(run_of("think", values, 0)) == [None, None]
+
+
+def test_slots_depend_on_the_random_numbers_alone() -> None:
+    assert draw_slots(random.Random(3)) == draw_slots(random.Random(3)) != draw_slots(random.Random(4))
+
+
+def test_a_missing_kind_of_thread_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        threads("support", "alerts")
+
+
+def test_every_version_has_a_prompt_and_the_newest_is_last() -> None:
+    for agent, agent_versions in versions().items():
+        assert all(version.system_prompt for version in agent_versions), agent
+        days = [version.days for version in agent_versions]
+        assert days == sorted(days, reverse=True), agent

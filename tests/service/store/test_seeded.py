@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+import agentbook as ab
+from agentbook import embedded
 from agentbook.service import admin, ids
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Seeding, Store
@@ -136,3 +138,32 @@ def test_a_store_keeps_its_seed(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(OperatorError, match="created without a seed"):
         Store(tmp_path / "plain", seeding=Seeding(2))
+
+
+@pytest.mark.parametrize("arguments", [("--now", "2026-01-01"), ("--seed", "1", "--now", "soon"), ("--seed", "x")])
+def test_wrong_usage(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    refused = command("serve", "--port", "0", "--data", str(tmp_path / "d"), *arguments, data=tmp_path, check=False)
+    assert refused.returncode == 2
+    assert not (tmp_path / "d").exists()
+
+
+def test_the_embedded_service_takes_its_seed_and_speed_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_SEED", "7")
+    monkeypatch.setenv("AGENTBOOK_SPEED", "0")
+    seen = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / name))
+        running = embedded.find_or_start()
+        try:
+            with ab.Client(running.base_url, credentials=embedded.local_key(running)) as client:
+                session = client.sessions.start("acme~playground", agent_id="acme~verbose", prompt="2")
+                turn = client.sessions.ask(session, "3", timeout_s=60)
+                events = [dict(event) for event in client.sessions.events(session)]
+                seen.append((client.me.get()["credential"]["id"], session.id, turn.text, events))
+        finally:
+            embedded.children[-1].terminate()
+            embedded.children.pop().wait(60)
+    assert seen[0] == seen[1]
+    assert len(seen[0][3]) == 2 + 2 + 5
