@@ -114,7 +114,7 @@ SAID: dict[str, Any] = {"role": "assistant", "content": "42"}
 @pytest.mark.parametrize(
     "beside",
     [
-        {"response": {"candidates": [{"content": {"parts": [{"text": "42"}]}}]}},
+        {"response": {"status": "ok"}},
         {"response": 42},
         {"answer": "42"},
         {"generations": [[{"text": "42"}]]},

@@ -111,7 +111,7 @@ CONSOLE = {**SPAN, "kind": "SpanKind.CLIENT", "context": CONTEXT, "attributes": 
 del CONSOLE["span_kind"]
 RESPONSE = {
     "id": "r", "object": "response", "created_at": 1793101660, "model": "small", "instructions": "Be kind.",
-    "output": [{"type": "reasoning", "summary": []},
+    "output": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}], "summary": []},
                {"type": "web_search_call", "status": "completed", "action": {"query": "x"}},
                {"type": "mcp_call", "id": "m", "name": "roll", "arguments": "{}", "output": "4"},
                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes"}]}],
@@ -217,6 +217,7 @@ REPLIES: list[tuple[str, Any]] = [  # beside the messages
     ("response", "Yes"), ("completion", "Yes"), ("output", "Yes"), ("reply", SAID), ("response", [SAID]),
     ("response", json.dumps({"choices": [{"message": SAID}]})), ("response", BODY), ("choices", [{"text": "Yes"}]),
     ("response", {"message": SAID, "done": True}), ("responses", [{"content": "Yes"}]),
+    ("response", {"candidates": [{"content": {"parts": [{"thought": True, "text": "Hm."}, {"text": "Yes"}]}}]}),
 ]  # fmt: skip
 # What each shape says: the question, the reply, the tokens and the model.
 WHOLE, REPLY, TEXTS = ["Hi", "Yes", 25, "small"], [None, "Yes", 25, "small"], ["Hi", "Yes", None, None]
@@ -273,6 +274,7 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ([OBSERVATION], WHOLE),
         ({"data": [OBSERVATION], "meta": {"page": 1}}, WHOLE),
         ({"trace": {"id": "t1"}, "observations": [OBSERVATION]}, WHOLE),
+        ([{**OBSERVATION, "output": [{**SAID, "content": "Wait."}, *RESPONSE["output"]]}], WHOLE),
     ],
     "Langfuse's traces": [
         ({"data": [TRACE], "meta": {}}, TEXTS),

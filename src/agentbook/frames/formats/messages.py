@@ -38,10 +38,20 @@ _CALL_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id"
 CONTENTS = ("parts", "content", "contents", "output", "refusal", "text")
 CALLS = ("tool_calls", "toolCalls", "function_call")
 # Where an object has its messages, and where a single text, in the order of preference.
-_HOMES: tuple[str, ...] = ("messages", "message", "choices", "generations", "input", "inputs", "output", "outputs")
+_HOMES: tuple[str, ...] = (
+    "messages",
+    "message",
+    "choices",
+    "candidates",
+    "generations",
+    "input",
+    "inputs",
+    "output",
+    "outputs",
+)
 _HOMES += ("question", "query", "prompt", "prompts", "user_input", "answer", "response", "result", "completion")
 _HOMES += ("text", "content", "contents", "value")
-_FIRST = ("choices", "generations")  # the other elements were not said
+_FIRST = ("choices", "candidates", "generations")  # the other elements were not said
 _MAX_DEPTH = 6
 UNKNOWN = "unknown"  # a name or a reason to stop, for formats that need one
 
@@ -67,8 +77,9 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
         return []
     if role == "call":
         return [*_run(whole, problem)]
-    content, id_ = first(whole, *CONTENTS), text_or_none(first(whole, *_CALL_IDS))
-    has_failed = whole.get("status") == "error"
+    content, id_, has_failed = first(whole, *CONTENTS), None, whole.get("status") == "error"
+    if role == "tool":
+        id_ = text_or_none(first(whole, *_CALL_IDS))
     if role == "tool" and isinstance(error := whole.get("error"), dict):  # as Inspect has it
         content, has_failed = content or error.get("message"), True
     parts = content if isinstance(content, list) else [] if content is None else [content]
@@ -79,7 +90,7 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
     before, texts, results, calls = list[Item](), list[str](), list[Result](), list[Item | Result]()
     for each in parts:
         kind, part = _part(each)
-        text = _text(part)
+        text = None if kind in _SILENT else _text(part)
         if kind.endswith(_RESULTS):
             made, of = first(part, "response", "result", "content", "output"), text_or_none(first(part, *_CALL_IDS))
             failed = part.get("is_error") is True or part.get("status") == "error" or kind == "retry_prompt"
@@ -110,9 +121,9 @@ def _part(part: Any) -> tuple[str, Any]:
     """The kind of a part, by one spelling, and the part without what is around it."""
     if not isinstance(part, dict):
         return "", part
-    around = next((name for name in _AROUND if isinstance(part.get(name), dict)), "")
+    around = "" if "type" in part else next((name for name in _AROUND if isinstance(part.get(name), dict)), "")
     part = part[around] if around else part
-    said = _AROUND.get(around) or first(part, "type", "part_kind")
+    said = "thinking" if part.get("thought") is True else _AROUND.get(around) or first(part, "type", "part_kind")
     return said.replace("-", "_") if isinstance(said, str) else "", part
 
 
@@ -138,7 +149,7 @@ def messages_of(value: Any, role: str, problem: Problems, depth: int = 0) -> lis
         problem("messages that are nested too deeply")
     elif isinstance(value, list):
         return [item for each in value for item in messages_of(each, role, problem, depth + 1)]
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and value.get("type") not in _SILENT:
         whole = opened(value)
         if _role(whole) is not None or whole.get("tool_calls") or "parts" in whole:
             return items_of(value, problem, role)
@@ -183,7 +194,7 @@ def is_agents(message: Any) -> bool:
 
 
 def _text(part: Any) -> str | None:
-    if isinstance(part, dict) and part.get("type") not in ("blob", *_SILENT):
+    if isinstance(part, dict) and part.get("type") != "blob":
         part = first(part, "text", "content", "refusal")
         part = part.get("value") if isinstance(part, dict) else part  # of OpenAI's threads
     return part if isinstance(part, str) else None

@@ -451,18 +451,21 @@ class _Talk:
 
     def _call_model(self, span: Span) -> None:
         self._hear(span.input, self._began if self._is_new else span.began, self._asks)
-        text = next((item for item in span.output if isinstance(item, Message)), None)
-        calls = [item for item in span.output if isinstance(item, ToolCall)]
-        if text is not None:
-            text.role, text.at, text.usage, text.model = "assistant", span.ended, span.usage, span.model
-            text.is_reply = False if calls else None
-            self._has_replied = not calls
-            self._say(text)
+        texts = [item for item in span.output if isinstance(item, Message)]
+        done = {item.id for item in span.output if isinstance(item, Result)}  # by the model's provider
+        is_open = any(isinstance(item, ToolCall) and item.id not in done for item in span.output)
+        for item in span.output:
+            item.at = span.ended
+            if isinstance(item, Message):
+                item.role, item.is_reply = "assistant", False if is_open or item is not texts[-1] else None
+                self._say(item)
+            else:
+                self.conversation.take([item])
+        if texts:
+            texts[-1].usage, texts[-1].model = span.usage, span.model
+            self._has_replied = not is_open
         else:
             self._count(span)
-        for call in calls:
-            call.at = span.ended
-        self.conversation.take(calls)
         self._error = span.error
 
     def _count(self, span: Span) -> None:
