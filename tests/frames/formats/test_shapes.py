@@ -25,7 +25,7 @@ COMPLETION = {
 MESSAGE = {
     "id": "msg_1", "type": "message", "role": "assistant", "model": "small", "stop_reason": "end_turn",
     "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes"}],
-    "usage": {"input_tokens": 20, "output_tokens": 5},
+    "usage": {"input_tokens": 20, "cache_creation": {"ephemeral_5m_input_tokens": 0}, "output_tokens": 5},
 }  # fmt: skip
 ASKED = {"role": "user", "content": "Hi"}
 REQUEST = {"model": "small", "max_tokens": 9, "system": [{"type": "text", "text": "Be short."}], "messages": [ASKED]}
@@ -210,6 +210,40 @@ LIBRARIES: list[Any] = [
         {"messageId": "a", "sender": "User", "text": "Hi", "isCreatedByUser": True, "children": [
             {"messageId": "b", "sender": "GPT", "text": "Yes", "isCreatedByUser": False, "model": "small", "children": []}]},
     ]},
+    {"conversationId": "l", "messagesTree": [
+        {"sender": "User", "text": "Hi", "isCreatedByUser": True, "children": [
+            {"sender": "GPT", "isCreatedByUser": False, "model": "small", "content": [
+                {"type": "tool_call", "tool_call": {"id": "t", "name": "ls", "args": {}, "output": "x"}},
+                {"type": "text", "text": "Yes"}]}]},
+    ]},
+    {"id": "a", "appName": "desk", "events": [
+        {"author": "user", "content": {"role": "user", "parts": [{"text": "Hi"}]}, "timestamp": 1793613600.5},
+        {"author": "desk", "content": {"role": "model", "parts": [{"functionCall": {"id": "t", "name": "ls", "args": {}}}]}},
+        {"author": "desk", "content": {"role": "user", "parts": [
+            {"functionResponse": {"id": "t", "name": "ls", "response": "x"}}]}},
+        {"author": "desk", "content": {"role": "model", "parts": [{"text": "Yes"}]}, "modelVersion": "small",
+         "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 4, "thoughtsTokenCount": 1}},
+    ]},
+    {"info": {"id": "o", "title": "T"}, "messages": [
+        {"info": {"role": "user", "time": {"created": 1793613600000}}, "parts": [
+            {"type": "text", "text": "Hi"}, {"type": "text", "text": "Called Read", "synthetic": True}]},
+        {"info": {"role": "assistant", "modelID": "small", "tokens": {"input": 20, "output": 5, "cache": {"read": 0, "write": 0}}},
+         "parts": [{"type": "tool", "callID": "t", "tool": "ls", "state": {"status": "completed", "input": {}, "output": "x"}},
+                   {"type": "text", "text": "Yes"}]},
+    ]},
+    {"messages": [
+        {"role": "user", "items": [{"content_type": "text", "text": "Hi"}]},
+        {"role": "assistant", "items": [{"content_type": "function_call", "id": "t", "name": "ls", "arguments": "{}"}]},
+        {"role": "tool", "items": [{"content_type": "function_result", "id": "t", "result": "x"}]},
+        {"role": "assistant", "metadata": {"ai_model_id": "small"}, "items": [{"content_type": "text", "text": "Yes"}]},
+    ]},
+    {"conversation_hash": "h", "model": "small", "conversation": [ASKED, SAID]},
+    {"values": {"messages": [  # LangChain has a call of Anthropic twice
+        {"type": "human", "content": "Hi"},
+        {"type": "ai", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}],
+         "tool_calls": [{"name": "ls", "args": {}, "id": "t"}]},
+        {"type": "tool", "content": "x", "tool_call_id": "t"}, {"type": "ai", "content": "Yes"},
+    ]}, "metadata": {"thread_id": "l"}},
     [{"chat": {"messages": [{**ASKED, "timestamp": 1793613600}, {**SAID, "model": "small"}], "history": {}}, "title": "T"}],
 ]  # fmt: skip
 BODY = {"output": RESPONSE["output"]}
@@ -217,6 +251,7 @@ REPLIES: list[tuple[str, Any]] = [  # beside the messages
     ("response", "Yes"), ("completion", "Yes"), ("output", "Yes"), ("reply", SAID), ("response", [SAID]),
     ("response", json.dumps({"choices": [{"message": SAID}]})), ("response", BODY), ("choices", [{"text": "Yes"}]),
     ("response", {"message": SAID, "done": True}), ("responses", [{"content": "Yes"}]),
+    ("response", {"message": SAID, "prompt_eval_count": 20, "eval_count": 5, "model": "small"}),
     ("response", {"candidates": [{"content": {"parts": [{"thought": True, "text": "Hm."}, {"text": "Yes"}]}}]}),
 ]  # fmt: skip
 # What each shape says: the question, the reply, the tokens and the model.
@@ -227,7 +262,7 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ([{"messages": [ASKED, SAID]}], TEXTS),
         ({"request": REQUEST, "response": COMPLETION}, WHOLE),
         ([{"messages": [ASKED, SAID], "response": "Yes"}], TEXTS),  # said twice
-        *(([{"messages": [ASKED], name: reply}], TEXTS) for name, reply in REPLIES),
+        *(([{"messages": [ASKED], name: reply}], WHOLE if "count" in str(reply) else TEXTS) for name, reply in REPLIES),
         *(([{"body": {name: asked}, "response": {"body": BODY}}], TEXTS) for name, asked in
           (("messages", [ASKED]), ("input", "Hi"))),
         (pd.DataFrame([{"messages": json.dumps([ASKED]), "response": json.dumps(COMPLETION)}]), WHOLE),
@@ -253,6 +288,8 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ([{"custom_id": "1", "result": {"type": "errored", "error": {"error": {"message": "No."}}}}], [None] * 4),
     ],
     "ChatGPT's export": [([{"title": "T", "conversation_id": "c", "current_node": "d", "mapping": TREE}], [*TEXTS[:3], "small"])],
+    "Claude.ai's export": [([{"uuid": "u", "name": "T", "chat_messages": [
+        {"text": "Hi", "sender": "human", "created_at": AT}, {"text": "Yes", "sender": "assistant"}]}], TEXTS)],
     "Inspect's logs": [({"version": 2, "status": "success", "eval": {}, "samples": [SAMPLE]}, WHOLE)],
     "LiteLLM's logs": [
         ([CALL], WHOLE),
@@ -437,7 +474,6 @@ OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
     "ChatGPT": ([{"mapping": {
         "a": {"id": "a", "message": None},
         "b": {"id": "b", "message": {"author": {"role": "user"}, "content": {"parts": ["Hi"]}}}}}], [["Hi", None]]),
-    "Claude.ai": ([{"chat_messages": [{"text": "Hi", "sender": "human"}, {"text": "Yes", "sender": "assistant"}]}], PAIR),
     "ShareGPT": ([{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yes"}]}], PAIR),
     "Alpaca": ([{"instruction": "Hi", "input": "", "output": "Yes"}], PAIR),
     "pydantic-ai": ([{"parts": [{"content": "Hi", "part_kind": "user-prompt"}], "kind": "request"},

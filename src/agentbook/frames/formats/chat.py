@@ -17,19 +17,44 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ..analysis.turn_details import BY_MODEL, is_cost, is_count
-from .messages import CALLS, CONTENTS, first, is_agents, is_message, items_of, messages_of, opened, text_or_none
+from .messages import (
+    CALLS,
+    CONTENTS,
+    first,
+    is_agents,
+    is_message,
+    items_of,
+    messages_of,
+    opened,
+    role_of,
+    text_or_none,
+)
 from .model import Conversation, Item, Message, Problems, Records, Result, mapping, parsed, said
 
 # What is read of a message; the rest is its ``extra``.
 _KNOWN = {"role", "type", "kind", "name", "id", "status", "message", "data", "kwargs", "additional_kwargs", "children"}
 _KNOWN |= {"created_at", "createdAt", "timestamp", "usage", "usage_metadata", "tokens", "model", "model_name"}
 _KNOWN |= {*CONTENTS, *CALLS}
-_IDS = ("conversation_id", "conversationId", "sessionId", "custom_id", "id")
+_IDS = ("conversation_id", "conversationId", "conversation_hash", "sessionId", "thread_id", "custom_id", "uuid", "id")
 # Where a record has its messages, and where a response beside them.
 _REQUESTS = ("request", "request_body", "body", "params", "input", "inputs", "values", "chat")
 _RESPONSES = ("response", "response_body", "output")
 _MESSAGES = ("messages", "contents", "input")
+_NO_NAMES = ("data", "items", "chosen", "rejected", "tools")  # under which a conversation lies
+_MODELS = ("model", "model_name", "modelVersion", "modelID", "ai_model_id")
 _PARTS = {"choices", "output", "role", "body", "messages"}  # of these, which no text that the model wrote has
+_USAGES, _OLLAMA = ("usage", "usage_metadata", "usageMetadata", "tokens"), ("prompt_eval_count", "eval_count")
+_COUNTS = {
+    name: ours
+    for ours, names in {
+        "input_tokens": "prompt_eval_count promptTokenCount inputTokens input",
+        "output_tokens": "eval_count candidatesTokenCount thoughtsTokenCount outputTokens output thoughts",
+        "cached_tokens": "cachedContentTokenCount cachedInputTokens cached",
+        "cache_read_input_tokens": "cacheReadInputTokens",
+        "cache_creation_input_tokens": "cacheWriteInputTokens",
+    }.items()
+    for name in names.split()
+}
 _ASKED_AT = ("startTime", "start_time", "started_at", "request_created_at")
 _ENDED_AT = ("endTime", "end_time", "completed_at", "response_created_at")
 # What is a reply, the first that there is; and what may be one.
@@ -45,7 +70,7 @@ def is_openai(record: Mapping[str, Any]) -> bool:
         return True
     record = _decoded(record)
     messages = _begin(first(_request(record), "messages", "contents"))
-    if any("role" in each or is_message(each) for each in messages):
+    if any("role" in each or is_message(each) for each in messages) or "contents" in _request(record):
         return any(opened(each).keys() & {*CONTENTS, *CALLS} for each in messages)
     is_batch = "custom_id" in record and not record.keys().isdisjoint(("response", "result", "error"))
     return is_batch or any(
@@ -101,7 +126,15 @@ def _begin(items: Any) -> list[dict[str, Any]]:
 def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
     among = [record, *(record[name] for name in _REQUESTS if isinstance(record.get(name), dict))]
     among += [each["body"] for each in among if isinstance(each.get("body"), dict)]
-    return next((each for name in _MESSAGES for each in among if isinstance(each.get(name), list | str)), record)
+    if found := next((each for name in _MESSAGES for each in among if isinstance(each.get(name), list | str)), None):
+        return found
+    lists = [value for name, value in record.items() if name not in _NO_NAMES and _are_messages(value)]
+    return {**record, "messages": lists[0]} if len(lists) == 1 else record
+
+
+def _are_messages(value: Any) -> bool:
+    """Whether it is a list of what people and agents said, by its begin."""
+    return any(role_of(each) in ("user", "assistant") and opened(each).keys() & {*CONTENTS} for each in _begin(value))
 
 
 def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -120,7 +153,8 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
             record = {**record, "error": error.get("error") or error or result["type"]}
         elif _is_tree(record):
             record = {**record, "messages": [*_branch(record)]}
-        id_ = next((record[name] for name in _IDS if record.get(name)), None)
+        holders = (record, mapping(record.get("metadata")))
+        id_ = next((each[name] for name in _IDS for each in holders if each.get(name)), None)
         if record.get("epoch") not in (None, 1):  # of a sample of Inspect
             id_ = f"{id_}/{record['epoch']}"
         talk = Conversation(None if id_ is None else str(id_), title=text_or_none(record.get("title")))
@@ -131,16 +165,18 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
 
 def _describe(talk: Conversation, record: Mapping[str, Any], problem: Problems) -> None:
     """Add what a record and its answer say of the last question and its reply."""
-    answers = [each for each in _answers(record) if "usage" in each]
-    answer = answers[0] if answers else mapping(record.get("response"))
+    answer = next((each for each in _answers(record) if _used(each)), mapping(record.get("response")))
     user = next((item for item in reversed(talk.items) if isinstance(item, Message) and item.role == "user"), None)
     began, ended = (next((name for name in names if name in record), "") for names in (_ASKED_AT, _ENDED_AT))
     if user is not None and user.at is None:
         user.at = problem.time(record.get(began), began)
-    last = talk.items[-1] if talk.items else None
-    if isinstance(last, Message) and last.role == "assistant":
-        last.usage = answer["usage"] if isinstance(answer.get("usage"), dict) else last.usage
-        last.model = answer["model"] if isinstance(answer.get("model"), str) else last.model
+    last = next((item for item in reversed(talk.items) if isinstance(item, Message)), None)
+    if last is not None and last.role == "assistant":
+        last.usage = _used(answer) or last.usage
+        model = text_or_none(first({**record, **answer}, *_MODELS))
+        for item in [last] if answer else talk.items:
+            if isinstance(item, Message) and item.role == "assistant":
+                item.model = model or item.model
         if counts := {  # of all calls in a sample of Inspect
             model: {name.replace("input_tokens_cache_", "cache_"): count for name, count in mapping(each).items()}
             for model, each in mapping(record.get("model_usage")).items()
@@ -159,7 +195,8 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     asked = first(request, *_MESSAGES) or []
     asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
     messages = [*([{"role": "system", "content": system}] if system else []), *_flat(asked)]
-    items = [item for message in messages for item in _said(message, problem)]
+    role = "user" if "contents" in request else None  # of a question of Gemini
+    items = [item for message in messages for item in _said(message, problem, role)]
     error = next((each["error"] for each in _answers(record) if each.get("error")), record.get("error_str"))
     for name in _REPLIES:
         if value := record.get(name):
@@ -170,7 +207,8 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
             known = [*map(_key, _after_user(items))]
             is_new = any(_key(item) not in known for item in reply)
             if is_new and _is_open(items):
-                items += reply
+                has_text = any(isinstance(item, Message) for item in reply)
+                items += reply if has_text else [Message("assistant", is_reply=False), *reply]
             elif is_new or not (reply or error):
                 problem(f"{name}, beside the messages, was left out", value)
     if error and _is_open(items):
@@ -227,13 +265,16 @@ def _reply(value: Any, problem: Problems) -> list[Item | Result]:
     return items
 
 
-def _said(message: Any, problem: Problems) -> list[Item | Result]:
-    items, whole = items_of(message, problem), opened(message) if isinstance(message, dict) else {}
-    usage = _used(whole) if is_agents(message) else {}
+def _said(message: Any, problem: Problems, role: str | None = None) -> list[Item | Result]:
+    items, whole = items_of(message, problem, role), opened(message) if isinstance(message, dict) else {}
+    usage = _used({**mapping(whole.get("meta")), **whole}) if is_agents(message) else {}
     if usage and not any(isinstance(item, Message) for item in items):  # it made calls alone
         items.insert(0, Message("assistant", is_reply=False))
-    about = {**mapping(whole.get("response_metadata")), **whole}
-    at = problem.time(first(whole, "created_at", "createdAt", "timestamp"), "created_at")
+    about = dict(whole)
+    for name in ("metadata", "meta", "response_metadata"):
+        about = {**mapping(whole.get(name)), **about}
+    created = mapping(whole.get("time")).get("created")  # of opencode
+    at = problem.time(first(whole, "created_at", "createdAt", "timestamp") or created, "created_at")
     for item in items:
         if not isinstance(item, Result):
             item.at = at
@@ -241,17 +282,21 @@ def _said(message: Any, problem: Problems) -> list[Item | Result]:
             item.extra = {name: value for name, value in message.items() if name not in _KNOWN and value is not None}
             item.author = message.get("name") if item.role == "user" else None
             item.usage = usage or None
-            item.model = text_or_none(first(about, "model", "model_name")) if is_agents(message) else None
+            item.model = text_or_none(first(about, *_MODELS)) if is_agents(message) else None
     return items
 
 
 def _used(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The tokens of a message; of Gemini, whose thoughts are counted apart."""
-    counts = mapping(message.get("tokens"))
-    if not counts:
-        return mapping(first(message, "usage", "usage_metadata"))
-    made = [counts[name] for name in ("output", "thoughts") if is_count(counts.get(name))]
-    return {"input_tokens": counts.get("input"), "output_tokens": sum(made), "cached_tokens": counts.get("cached")}
+    """The tokens of a message or a response, by the names that the analyses know."""
+    used = next((each for name in _USAGES if (each := mapping(message.get(name)))), None)
+    counts = {name: count for name, count in message.items() if name in _OLLAMA} if used is None else used
+    if isinstance(cache := counts.get("cache"), dict):  # of opencode
+        counts = {**counts, "cacheReadInputTokens": cache.get("read"), "cacheWriteInputTokens": cache.get("write")}
+    sums: dict[str, int] = {}  # Gemini counts its thoughts apart
+    for name, count in counts.items():
+        if (ours := _COUNTS.get(name)) and is_count(count):
+            sums[ours] = sums.get(ours, 0) + count
+    return {**counts, **sums}
 
 
 def write(conversations: Iterable[Conversation], file: BinaryIO) -> None:

@@ -28,14 +28,14 @@ ROLES = {
 _AROUND = {"tool_call": "tool_call", "toolUse": "tool_call", "functionCall": "tool_call", "toolResult": "tool_result"}
 _AROUND |= {"functionResponse": "tool_result", "message_content": ""}
 _CALLS = ("tool_use", "tool_call", "function_call")
-_RESULTS = ("tool_result", "tool_call_response", "tool_return", "retry_prompt")
+_RESULTS = ("tool_result", "tool_call_response", "tool_return", "retry_prompt", "function_result")
 _SILENT = ("reasoning", "thinking", "redacted_thinking", "mcp_list_tools", "ghost_snapshot", "other", "compaction",
            "compaction_summary", "step_start")  # fmt: skip
 # Tools that the model's provider runs: the results are in the calls.
 _HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 _CALL_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id", "id")
 # Where a message has its text and parts, and where it has calls beside them.
-CONTENTS = ("parts", "content", "contents", "output", "refusal", "text")
+CONTENTS = ("parts", "content", "contents", "output", "refusal", "text", "items")
 CALLS = ("tool_calls", "toolCalls", "function_call")
 # Where an object has its messages, and where a single text, in the order of preference.
 _HOMES: tuple[str, ...] = (
@@ -88,9 +88,11 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
     ):
         return [Result(content, id_, whole.get("name"), has_failed)]
     before, texts, results, calls = list[Item](), list[str](), list[Result](), list[Item | Result]()
+    is_piece = False
     for each in parts:
         kind, part = _part(each)
         text = None if kind in _SILENT else _text(part)
+        is_piece, was_piece = text is not None and role == "assistant", is_piece
         if kind.endswith(_RESULTS):
             made, of = first(part, "response", "result", "content", "output"), text_or_none(first(part, *_CALL_IDS))
             failed = part.get("is_error") is True or part.get("status") == "error" or kind == "retry_prompt"
@@ -101,19 +103,24 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
             calls += _run(part, problem)
         elif kind == "system_prompt":
             before.append(Message("system", text))
+        elif text is not None and was_piece:  # what is between the texts of an agent is no line
+            texts[-1] += text
         elif text is not None:
             texts.append(text)
         elif kind not in _SILENT:
             problem(f"a part that is not text was left out: {kind or type(part).__name__}")
     if role == "tool" and not results:
         return [Result("\n".join(texts), id_, whole.get("name"), has_failed)]
+    known = {each.id for each in calls} - {None}  # some libraries have a call in the parts, too
     for name in CALLS:
         for call in made if isinstance(made := whole.get(name), list) else [made] if made else ():
-            calls += _run(call, problem)
+            calls += (each for each in _run(call, problem) if each.id not in known)
     own = {call.id for call in calls if isinstance(call, ToolCall)} - {None}  # which the provider ran for this message
     calls += (each for each in results if each.id in own)
     message_ = Message(role, "\n".join(texts), finish_reason=text_or_none(whole.get("finish_reason")))
     said_ = [message_] if texts or not (calls or results or before) else []
+    if said_ and whole.keys().isdisjoint((*CONTENTS, *CALLS)):
+        problem("a message without a text", message)
     return [*before, *(each for each in results if each.id not in own), *said_, *calls]
 
 
@@ -121,9 +128,12 @@ def _part(part: Any) -> tuple[str, Any]:
     """The kind of a part, by one spelling, and the part without what is around it."""
     if not isinstance(part, dict):
         return "", part
-    around = "" if "type" in part else next((name for name in _AROUND if isinstance(part.get(name), dict)), "")
+    around = "" if _AROUND.keys().isdisjoint(part) else next((n for n in _AROUND if isinstance(part.get(n), dict)), "")
     part = part[around] if around else part
-    said = "thinking" if part.get("thought") is True else _AROUND.get(around) or first(part, "type", "part_kind")
+    said = _AROUND.get(around) or first(part, "type", "part_kind", "content_type")
+    said = "thinking" if part.get("thought") is True or part.get("synthetic") is True else said
+    if said == "tool" and isinstance(part.get("state"), dict):  # of opencode
+        said, part = "tool_call", {**part["state"], "toolName": part.get("tool"), "toolCallId": part.get("callID")}
     return said.replace("-", "_") if isinstance(said, str) else "", part
 
 
@@ -164,8 +174,8 @@ def messages_of(value: Any, role: str, problem: Problems, depth: int = 0) -> lis
 def opened(value: Mapping[str, Any]) -> dict[str, Any]:
     """A message without what libraries put around it."""
     whole = dict(value)
-    for name in () if "role" in value else ("data", "kwargs", "message"):
-        whole |= each if isinstance(each := value.get(name), dict) else {}
+    for name in () if "role" in value else ("data", "kwargs", "message", "info", "content"):
+        whole |= each if isinstance(each := value.get(name), dict) and (name != "content" or "role" in each) else {}
     if isinstance(names := value.get("id"), list) and names:  # of LangChain's class
         whole["type"] = names[-1]
     if "isCreatedByUser" in value:  # of LibreChat
@@ -175,7 +185,7 @@ def opened(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _role(whole: Mapping[str, Any]) -> str | None:
-    for said in (whole.get("role"), kind := whole.get("type"), whole.get("kind")):
+    for said in (whole.get("role"), kind := whole.get("type"), whole.get("kind"), whole.get("sender")):
         if isinstance(said, str) and said in ROLES:
             return ROLES[said]
     if not isinstance(kind, str) or kind in _SILENT:
@@ -188,16 +198,21 @@ def is_message(value: Any) -> bool:
     return isinstance(value, dict) and (_role(opened(value)) is not None or value.get("type") in _SILENT)
 
 
+def role_of(message: Any) -> str | None:
+    """The role of a message; ``call`` for a call of the agent."""
+    return _role(opened(message)) if isinstance(message, dict) else None
+
+
 def is_agents(message: Any) -> bool:
     """Whether a message is one of the agent, or a call of it."""
-    return isinstance(message, dict) and _role(opened(message)) in ("assistant", "call")
+    return role_of(message) in ("assistant", "call")
 
 
 def _text(part: Any) -> str | None:
     if isinstance(part, dict) and part.get("type") != "blob":
         part = first(part, "text", "content", "refusal")
         part = part.get("value") if isinstance(part, dict) else part  # of OpenAI's threads
-    return part if isinstance(part, str) else None
+    return part if isinstance(part, str) and not part.startswith("<environment_details>") else None
 
 
 def calls_of(calls: Iterable[Any], problem: Problems) -> list[ToolCall]:

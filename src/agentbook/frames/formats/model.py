@@ -520,7 +520,7 @@ def check_counts(usage: Any, problem: Problems) -> None:
     """List what a ``usage`` has in place of numbers of tokens."""
     if isinstance(usage, dict) and not is_estimate(usage):
         for name in itertools.chain.from_iterable(COUNTS.values()):
-            if usage.get(name) is not None and not is_count(usage[name]):
+            if usage.get(name) is not None and not isinstance(usage[name], dict) and not is_count(usage[name]):
                 problem(f"{name} is not a number of tokens", usage[name])
 
 
@@ -560,7 +560,9 @@ def moment_of(value: Any) -> datetime | None:
 
 def parsed(value: Any) -> Any:
     """The value of a JSON text; another value as it is."""
-    begun = value.strip() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return value
+    begun = value.strip()
     if not (begun[-1:] == _ENDS[begun[0]] if begun[:1] in _ENDS else _SCALAR.fullmatch(begun)):
         return value  # trying costs far more where it fails
     try:

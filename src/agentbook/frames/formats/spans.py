@@ -199,7 +199,7 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     about = {name: text for name in ABOUT if isinstance(text := found.get(name), str) and text}
     span = Span(texts["id"], texts["trace"], kind=kind, about=about, place=(problem.file, problem.line))
     span.parent, span.name, span.session, span.call, span.model = map(texts.get, _TEXTS[2:])
-    span.began, span.usage = problem.time(found.get("began"), began), usage_of(usage, problem)
+    span.began, span.usage = problem.time(found.get("began"), began), usage_of(usage, problem) if usage else None
     span.ended = problem.end(span.began, found.get("ended"), ended)
     span.error = None if found.get("error") is None else str(found["error"])
     if kind in (MODEL, AGENT, CHAIN):
