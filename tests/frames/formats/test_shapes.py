@@ -227,7 +227,7 @@ LIBRARIES: list[Any] = [
     {"info": {"id": "o", "title": "T"}, "messages": [
         {"info": {"role": "user", "time": {"created": 1793613600000}}, "parts": [
             {"type": "text", "text": "Hi"}, {"type": "text", "text": "Called Read", "synthetic": True}]},
-        {"info": {"role": "assistant", "modelID": "small", "tokens": {"input": 20, "output": 5, "cache": {"read": 0, "write": 0}}},
+        {"info": {"role": "assistant", "modelID": "small", "tokens": {"input": 20, "output": 5, "cache": {"read": 0}}},
          "parts": [{"type": "tool", "callID": "t", "tool": "ls", "state": {"status": "completed", "input": {}, "output": "x"}},
                    {"type": "text", "text": "Yes"}]},
     ]},

@@ -124,10 +124,14 @@ def _begin(items: Any) -> list[dict[str, Any]]:
 
 
 def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    among = [record, *(record[name] for name in _REQUESTS if isinstance(record.get(name), dict))]
+    among: list[Mapping[str, Any]] = [
+        record,
+        *(record[name] for name in _REQUESTS if isinstance(record.get(name), dict)),
+    ]
     among += [each["body"] for each in among if isinstance(each.get("body"), dict)]
-    if found := next((each for name in _MESSAGES for each in among if isinstance(each.get(name), list | str)), None):
-        return found
+    for name, each in itertools.product(_MESSAGES, among):
+        if isinstance(each.get(name), list | str):
+            return each
     lists = [value for name, value in record.items() if name not in _NO_NAMES and _are_messages(value)]
     return {**record, "messages": lists[0]} if len(lists) == 1 else record
 
