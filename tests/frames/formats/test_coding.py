@@ -77,6 +77,7 @@ def claude() -> Claude:
         .asks("<command-name>/clear</command-name>\n<command-args></command-args>")
         .asks("<local-command-stdout></local-command-stdout>")
         .asks("<command-message>review</command-message><command-name>/review</command-name><command-args>12</command-args>")
+        .asks("<task-notification>done</task-notification>", origin={"kind": "task-notification"})
         .says("msg_3", text("Looks good."))
         .add("system", subtype="compact_boundary", content="Conversation compacted",
              compactMetadata={"trigger": "auto", "preTokens": 155000})
@@ -95,6 +96,7 @@ def test_a_session_of_claude_code(tmp_path: Path) -> None:
         {"type": "summary", "summary": "Fix a test", "leafUuid": "x"},
         {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}, "isSnapshotUpdate": False},
     ]
+    write(tmp_path / "-home-ada-shop" / SESSION / "subagents/agent-1.meta.json", [{"agentType": "Explore"}])
     write(path, [*beside, *claude().records, {"type": "custom-title", "customTitle": "The typo", "sessionId": SESSION}])
     with path.open("a") as file:
         file.write('{"type":"user","sess')  # it is being written

@@ -105,6 +105,16 @@ def test_a_result_that_is_an_error_is_one_and_a_refusal_is_a_reply() -> None:
         assert history.turns["reply"].to_list() == ["I cannot."]
 
 
+def test_a_picture_is_a_part_of_the_question_beside_it() -> None:
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]}
+    asked, said = {"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "A lake."}
+    for messages, prompts in (([asked, picture, said], ["What is it?"]), ([picture, asked, said], ["What is it?"]),
+                              ([picture, said], [None])):  # fmt: skip
+        turns = ab.read_conversations(pd.DataFrame({"messages": [messages]})).turns
+        assert turns["prompt"].astype(object).where(turns["prompt"].notna(), None).to_list() == prompts
+        assert turns["reply"].to_list() == ["A lake."]
+
+
 # -- replies beside the messages, and other shapes ----------------------------------
 
 ASKED: dict[str, Any] = {"role": "user", "content": "Six times seven?"}

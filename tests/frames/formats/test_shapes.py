@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import agentbook as ab
@@ -244,6 +245,13 @@ LIBRARIES: list[Any] = [
          "tool_calls": [{"name": "ls", "args": {}, "id": "t"}]},
         {"type": "tool", "content": "x", "tool_call_id": "t"}, {"type": "ai", "content": "Yes"},
     ]}, "metadata": {"thread_id": "l"}},
+    [
+        {"sessionId": "g", "projectHash": "h", "startTime": AT, "lastUpdated": AT, "kind": "main"},
+        {"id": "u", "type": "user", "content": [{"text": "Hi"}], "timestamp": AT}, {"$set": {"lastUpdated": AT}},
+        {"id": "g", "type": "gemini", "content": "", "tokens": None},
+        {"id": "g", "type": "gemini", "content": "Yes", "model": "small", "tokens": {"input": 20, "output": 5, "cached": 0}},
+        {"id": "v", "type": "user", "content": "No.", "timestamp": AT}, {"$rewindTo": "v"},
+    ],
     [{"chat": {"messages": [{**ASKED, "timestamp": 1793613600}, {**SAID, "model": "small"}], "history": {}}, "title": "T"}],
 ]  # fmt: skip
 BODY = {"output": RESPONSE["output"]}
@@ -262,6 +270,10 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ([{"messages": [ASKED, SAID]}], TEXTS),
         ({"request": REQUEST, "response": COMPLETION}, WHOLE),
         ([{"messages": [ASKED, SAID], "response": "Yes"}], TEXTS),  # said twice
+        ([{"request": {"input": "Hi", "model": "small"}, "response": {**RESPONSE, "output": [
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}]}},
+          {"request": {"previous_response_id": "r", "input": [{"type": "function_call_output", "call_id": "c", "output": "7"}]},
+           "response": {**RESPONSE, "id": "s", "previous_response_id": "r", "usage": {}}}], WHOLE),
         *(([{"messages": [ASKED], name: reply}], WHOLE if "count" in str(reply) else TEXTS) for name, reply in REPLIES),
         *(([{"body": {name: asked}, "response": {"body": BODY}}], TEXTS) for name, asked in
           (("messages", [ASKED]), ("input", "Hi"))),
@@ -300,12 +312,28 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         (document, [*TEXTS[:2], 25 if "usage" in str(document) or "tokens" in str(document) else None,
                     "small" if "small" in str(document) else None]) for document in LIBRARIES
     ],
+    "A list or a table of messages": [
+        ([[ASKED, SAID]], TEXTS),
+        ([ASKED, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, SAID], TEXTS),
+        ({"object": "list", "data": [  # the latest first
+            {"role": role, "thread_id": "t", "created_at": at, "content": [{"type": "text", "text": {"value": text}}]}
+            for role, at, text in (("assistant", 1793613605, "Yes"), ("user", 1793613600, "Hi"))]}, TEXTS),
+        ([{"parts": [{"content": "Hi", "part_kind": "user-prompt"}], "kind": "request"},
+          {"parts": [{"content": "Yes", "part_kind": "text"}], "kind": "response"}], TEXTS),
+        (pd.DataFrame([{"chat_id": "a", **ASKED, "created_at": AT}, {"chat_id": "a", **SAID, "created_at": AT}]), TEXTS),
+    ],
     "Logs of Helicone, Portkey and OpenPipe": [
         ([{"request_body": {"messages": [ASKED]}, "response_body": COMPLETION,
            "request_created_at": "2026-11-02T10:00:00Z", "response_created_at": "2026-11-02T10:00:05Z"}], WHOLE),
         ([{"id": "p", "request": {"messages": [ASKED]}, "response": COMPLETION}], WHOLE),
         ([{"input": {"messages": [ASKED]}, "output": COMPLETION, "tags": {}}], WHOLE),
         (pd.DataFrame([{"request_body": json.dumps({"messages": [ASKED]}), "response_body": json.dumps(COMPLETION)}]), WHOLE),
+        *(([{"request_id": "1", session: name, "request_body": {"messages": [ASKED]}, "response_body": {**COMPLETION, "choices": [
+                {"message": {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]}}]}},
+            {"request_id": "2", session: name, "response_body": {**COMPLETION, "usage": {}}, "request_body": {"messages": [
+                ASKED, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "c", "content": "7"}]}}], WHOLE)
+          for session, name in (("session_id", "s"), ("request_properties", {"Helicone-Session-Id": "s"}))),
     ],
     "Langfuse's observations": [
         ([OBSERVATION], WHOLE),
@@ -405,13 +433,19 @@ def test_spans_of_phoenix_in_a_table(tmp_path: Path) -> None:
         assert row == {"prompt": "Hi", "reply": "Yes", "latency_s": 5.0}
 
 
-def test_the_samples_of_an_eval_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", [8, 93])
+def test_the_samples_of_an_eval_file(tmp_path: Path, method: int) -> None:
     path = tmp_path / "log.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("header.json", "{}")
-        archive.writestr("samples/1_epoch_1.json", json.dumps(SAMPLE))
-        archive.writestr("samples/1_epoch_2.json", json.dumps({**SAMPLE, "epoch": 2}))
-        archive.writestr("samples/3_epoch_1.json", "{")
+        for name, text in (
+            ("1_epoch_1", json.dumps(SAMPLE)),
+            ("1_epoch_2", json.dumps({**SAMPLE, "epoch": 2})),
+            ("3", "{"),
+        ):
+            packed = pa.compress(text.encode(), "zstd", asbytes=True) if method == 93 else text
+            archive.writestr(f"samples/{name}.json", packed, zipfile.ZIP_STORED if method == 93 else method)
+            archive.filelist[-1].compress_type = method  # Inspect packs by zstd, which this Python cannot write
     history = ab.read_conversations(path)
     assert history.turns[["session_id", "reply", "latency_s", "cached_tokens"]].to_numpy().tolist() == [
         ["1", "Yes", 5.0, 4], ["1/2", "Yes", 5.0, 4]
@@ -463,21 +497,11 @@ MLFLOW = {
 # Name -> a document of another format, and the turns that the error's lines make of it.
 PAIR = [["Hi", "Yes"]]
 OTHERS: dict[str, tuple[Any, list[list[Any]]]] = {
-    "a list of messages": ([ASKED, SAID], PAIR),
-    "a list of lists": ([[ASKED, SAID], [ASKED, SAID]], PAIR * 2),
-    "a page of messages": ({"object": "list", "data": [ASKED, SAID]}, PAIR),
-    "threads of OpenAI": ({"data": [  # the latest first
-        {"role": role, "created_at": at, "content": [{"type": "text", "text": {"value": text}}]}
-        for role, at, text in (("assistant", 1793613605, "Yes"), ("user", 1793613600, "Hi"))]}, PAIR),
-    "items of an agent": ([ASKED, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, SAID], PAIR),
-    "the AI SDK": ([{"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}], [["Hi", None]]),
     "ChatGPT": ([{"mapping": {
         "a": {"id": "a", "message": None},
         "b": {"id": "b", "message": {"author": {"role": "user"}, "content": {"parts": ["Hi"]}}}}}], [["Hi", None]]),
     "ShareGPT": ([{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yes"}]}], PAIR),
-    "Alpaca": ([{"instruction": "Hi", "input": "", "output": "Yes"}], PAIR),
-    "pydantic-ai": ([{"parts": [{"content": "Hi", "part_kind": "user-prompt"}], "kind": "request"},
-                     {"parts": [{"content": "Yes", "part_kind": "text"}], "kind": "response"}], PAIR),
+    "Alpaca": ([{"instruction": "Say", "input": "Hi", "output": "Yes"}], [["Say\nHi", "Yes"]]),
     "Copilot's chat in VS Code": ({"requesterUsername": "ada", "responderUsername": "GitHub Copilot", "requests": [
         {"requestId": "r", "message": {"text": "Hi", "parts": []}, "timestamp": 1793613600000, "modelId": "m",
          "response": [{"kind": "thinking", "value": "Hm."}, {"value": "Ye"}, {"value": "s"}], "result": {}}]}, PAIR),

@@ -11,6 +11,7 @@ https://platform.openai.com/docs/api-reference/fine-tuning/chat-input and /respo
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -29,7 +30,8 @@ from .messages import (
     role_of,
     text_or_none,
 )
-from .model import Conversation, Item, Message, Problems, Records, Result, mapping, parsed, said
+from .model import Conversation, Item, Message, Problems, Records, Result, mapping, moment_of, parsed, said
+from .spans import Traces
 
 # What is read of a message; the rest is its ``extra``.
 _KNOWN = {"role", "type", "kind", "name", "id", "status", "message", "data", "kwargs", "additional_kwargs", "children"}
@@ -37,10 +39,13 @@ _KNOWN |= {"created_at", "createdAt", "timestamp", "usage", "usage_metadata", "t
 _KNOWN |= {*CONTENTS, *CALLS}
 _IDS = ("conversation_id", "conversationId", "conversation_hash", "sessionId", "thread_id", "custom_id", "uuid", "id")
 # Where a record has its messages, and where a response beside them.
-_REQUESTS = ("request", "request_body", "body", "params", "input", "inputs", "values", "chat")
+_REQUESTS = ("proxy_server_request", "request", "request_body", "body", "params", "input", "inputs", "values", "chat")
 _RESPONSES = ("response", "response_body", "output")
 _MESSAGES = ("messages", "contents", "input")
-_NO_NAMES = ("data", "items", "chosen", "rejected", "tools")  # under which a conversation lies
+_TALKS = re.compile(r"^(?!.*input).*(messages|conversation|chat|dialog|transcript|history|events|turns)", re.I)
+# The column that says of which conversation a message is.
+GROUP = re.compile(r"(conversation|convo?|session|thread|chat|ticket|dialogue?|case)(_?(id|hash|no|number))?", re.I)
+_COSTS = ("response_cost", "spend", "cost")
 _MODELS = ("model", "model_name", "modelVersion", "modelID", "ai_model_id")
 _PARTS = {"choices", "output", "role", "body", "messages"}  # of these, which no text that the model wrote has
 _USAGES, _OLLAMA = ("usage", "usage_metadata", "usageMetadata", "tokens"), ("prompt_eval_count", "eval_count")
@@ -83,7 +88,7 @@ def is_openai(record: Mapping[str, Any]) -> bool:
 
 def _decoded(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The record, of which messages and a response may be texts of JSON, as in CSV."""
-    names = ("messages", *_REQUESTS[:2], *_RESPONSES[:2])
+    names = ("messages", *_REQUESTS[:3], *_RESPONSES[:2])
     inner = {name: parsed(record[name]) for name in names if isinstance(record.get(name), str)}
     inner = {name: value for name, value in inner.items() if isinstance(value, list) or mapping(value).keys() & _PARTS}
     return {**record, **inner} if inner else record
@@ -124,15 +129,12 @@ def _begin(items: Any) -> list[dict[str, Any]]:
 
 
 def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    among: list[Mapping[str, Any]] = [
-        record,
-        *(record[name] for name in _REQUESTS if isinstance(record.get(name), dict)),
-    ]
+    among: list[Any] = [record, *(record[name] for name in _REQUESTS if isinstance(record.get(name), dict))]
     among += [each["body"] for each in among if isinstance(each.get("body"), dict)]
     for name, each in itertools.product(_MESSAGES, among):
         if isinstance(each.get(name), list | str):
-            return each
-    lists = [value for name, value in record.items() if name not in _NO_NAMES and _are_messages(value)]
+            return dict(each)
+    lists = [value for name, value in record.items() if _TALKS.search(name) and _are_messages(value)]
     return {**record, "messages": lists[0]} if len(lists) == 1 else record
 
 
@@ -141,14 +143,60 @@ def _are_messages(value: Any) -> bool:
     return any(role_of(each) in ("user", "assistant") and opened(each).keys() & {*CONTENTS} for each in _begin(value))
 
 
+def grouped(messages: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Records of the conversations whose messages are records, as rows of a table."""
+    talks: dict[Any, list[Mapping[str, Any]]] = {}
+    for each in messages:
+        talks.setdefault(next((each[name] for name in each if GROUP.fullmatch(name)), None), []).append(each)
+    for id_, talk in talks.items():
+        begin, end = (moment_of(each.get("created_at")) for each in (talk[0], talk[-1]))
+        is_latest_first = begin is not None and end is not None and begin > end  # as the API of threads has it
+        yield {"conversation_id": id_, "messages": talk[::-1] if is_latest_first else talk}
+
+
 def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     among = [record, *(record.get(name) for name in _RESPONSES), mapping(record.get("result")).get("message")]
     among.insert(2, mapping(record.get("response")).get("body"))
     return [each for each in among if isinstance(each, dict)]
 
 
+def is_call(record: Mapping[str, Any]) -> bool:
+    """Whether it is a call in the log of a gateway that says its session."""
+    record = _decoded(record)
+    return _session(record) is not None and is_openai(record) and _request(record) is not record
+
+
+def _session(record: Mapping[str, Any]) -> Any:
+    return first(record, "session_id") or mapping(record.get("request_properties")).get("Helicone-Session-Id")
+
+
+def read_calls(records: Records, traces: Traces) -> Iterable[Conversation]:
+    """Add the calls to traces: each has what was said before in its request."""
+    for record in records:
+        traces.read(_call, _decoded(record))
+    return ()
+
+
+def _call(record: Mapping[str, Any]) -> dict[str, Any]:
+    answer = next((each for each in _answers(record) if _used(each)), {})
+    began, ended = (first(record, *names) for names in (_ASKED_AT, _ENDED_AT))
+    return {
+        **_used(answer), "id": (id_ := first(record, "request_id", "id")), "trace_id": id_, "type": "llm",
+        "session_id": _session(record), "model": first({**record, **answer}, *_MODELS), "start_time": began, "end_time": ended,
+        "input": first(_request(record), *_MESSAGES), "output": first(record, *_RESPONSES), "total_cost": first(record, *_COSTS),
+        "user_id": first(record, "end_user", "request_user_id"), "error": _failure(record),
+    }  # fmt: skip
+
+
+def _failure(record: Mapping[str, Any]) -> str | None:
+    error = next((each["error"] for each in _answers(record) if each.get("error")), None)
+    error = error or record.get("error_str") or mapping(record.get("metadata")).get("error_information")
+    return str(first(mapping(error), "message", "error_message", "type", "code") or error) if error else None
+
+
 def read(records: Records, problem: Problems) -> Iterator[Conversation]:
-    """A conversation for each record."""
+    """A conversation for each record; for responses that continue others, of all."""
+    chains: dict[Any, Conversation] = {}  # by the id of the last response
     for record in map(_decoded, records):
         if message := next((each for each in _answers(record) if _is_reply(each)), None):
             record = {**record, "response": message}
@@ -161,10 +209,20 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
         id_ = next((each[name] for name in _IDS for each in holders if each.get(name)), None)
         if record.get("epoch") not in (None, 1):  # of a sample of Inspect
             id_ = f"{id_}/{record['epoch']}"
-        talk = Conversation(None if id_ is None else str(id_), title=text_or_none(record.get("title")))
-        talk.take(_all(record, problem), problem)
+        response = next((each for each in _answers(record) if each.get("object") == "response"), {})
+        before = mapping(response.get("conversation")).get("id") or response.get("previous_response_id")
+        if (talk := chains.pop(before, None)) is None:
+            id_ = id_ or before or response.get("id")
+            talk = Conversation(None if id_ is None else str(id_), title=text_or_none(record.get("title")))
+        is_told = bool(talk.items)  # its instructions
+        items = _all(record, problem)
+        talk.take((item for item in items if not is_told or getattr(item, "role", "") != "system"), problem)
         _describe(talk, record, problem)
-        yield talk
+        if response:
+            chains[mapping(response.get("conversation")).get("id") or response.get("id")] = talk
+        else:
+            yield talk
+    yield from chains.values()
 
 
 def _describe(talk: Conversation, record: Mapping[str, Any], problem: Problems) -> None:
@@ -186,7 +244,7 @@ def _describe(talk: Conversation, record: Mapping[str, Any], problem: Problems) 
             for model, each in mapping(record.get("model_usage")).items()
         }:
             last.usage = {BY_MODEL: counts}
-        if is_cost(cost := first(record, "response_cost", "spend")):
+        if is_cost(cost := first(record, *_COSTS)):
             last.usage = {**(last.usage or {}), "reported_cost": cost}
         last.at = last.at or problem.end(None if user is None else user.at, record.get(ended), ended)
         last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
@@ -201,7 +259,10 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     messages = [*([{"role": "system", "content": system}] if system else []), *_flat(asked)]
     role = "user" if "contents" in request else None  # of a question of Gemini
     items = [item for message in messages for item in _said(message, problem, role)]
-    error = next((each["error"] for each in _answers(record) if each.get("error")), record.get("error_str"))
+    around = zip([None, *items], items, [*items[1:], None], strict=False)
+    # A picture is a part of the question before or after it.
+    items = [item for a, item, b in around if not (_is_picture(item) and (_is_user(a) or _is_user(b)))]
+    error = _failure(record)
     for name in _REPLIES:
         if value := record.get(name):
             if name == "responses" and isinstance(value, list) and len(value) > 1:
@@ -216,7 +277,7 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
             elif is_new or not (reply or error):
                 problem(f"{name}, beside the messages, was left out", value)
     if error and _is_open(items):
-        items.append(Message("assistant", error=str(first(mapping(error), "message", "type", "code") or error)))
+        items.append(Message("assistant", error=error))
     elif error:
         problem("an error beside a reply was left out", error)
     for name in (each for each in _MAYBE if record.get(each) and _is_open(items)):
@@ -232,8 +293,16 @@ def _flat(messages: Iterable[Any]) -> Iterator[Any]:
 
 
 def _after_user(items: list[Item | Result]) -> list[Item | Result]:
-    users = [number for number, item in enumerate(items, 1) if isinstance(item, Message) and item.role == "user"]
+    users = [number for number, item in enumerate(items, 1) if _is_user(item)]
     return items[users[-1] :] if users else items
+
+
+def _is_user(item: Any) -> bool:
+    return isinstance(item, Message) and item.role == "user"
+
+
+def _is_picture(item: Item | Result) -> bool:
+    return isinstance(item, Message) and item.role == "user" and item.text is None
 
 
 def _key(item: Item | Result) -> Any:
@@ -278,7 +347,7 @@ def _said(message: Any, problem: Problems, role: str | None = None) -> list[Item
     for name in ("metadata", "meta", "response_metadata"):
         about = {**mapping(whole.get(name)), **about}
     created = mapping(whole.get("time")).get("created")  # of opencode
-    at = problem.time(first(whole, "created_at", "createdAt", "timestamp") or created, "created_at")
+    at = problem.time(first(whole, "created_at", "createdAt", "timestamp", "ts") or created, "created_at")
     for item in items:
         if not isinstance(item, Result):
             item.at = at

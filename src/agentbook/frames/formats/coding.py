@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from . import chat
 from .messages import first, is_message, items_of, text_or_none
 from .model import Conversation, Message, Problems, Records, Result, ToolCall, mapping, parsed
 
@@ -170,7 +171,10 @@ def _add_claude(session: _Session, record: Mapping[str, Any], problem: Problems)
         if known := {name: usage[name] for name in _TOKENS if usage.get(name) is not None}:
             session.used(known, of)
     elif record.get("isMeta") is not True:
+        is_told = mapping(record.get("origin")).get("kind") not in (None, "human")  # by the program
         for item in items_of({"role": "user", **message}, problem):
+            if is_told and isinstance(item, Message):
+                item.role = "system"
             _add_asked(session, item, is_summary=record.get("isCompactSummary") is True)
 
 
@@ -191,6 +195,29 @@ def _add_asked(session: _Session, item: Any, *, is_summary: bool) -> None:
         session.add([Message("user", asked)], command=found[1].strip())
     else:
         session.add([item])
+
+
+# -- Gemini CLI --------------------------------------------------------------------
+
+
+def is_gemini(record: Mapping[str, Any]) -> bool:
+    """Whether it is the first line of a session of Gemini CLI."""
+    return record.keys() >= {"sessionId", "projectHash", "startTime"} and "messages" not in record
+
+
+def read_gemini(records: Records, problem: Problems) -> Iterator[Conversation]:
+    """The session of a file, in which a later record of a message replaces it."""
+    about, messages = dict[str, Any](), dict[Any, Mapping[str, Any]]()
+    for record in records:
+        if record.get("$rewindTo") in messages:
+            names = [*messages]
+            for name in names[names.index(record["$rewindTo"]) :]:
+                del messages[name]
+        elif "type" in record:
+            messages[record.get("id")] = record
+        else:
+            about |= record
+    return chat.read(iter([{**about, "messages": [*messages.values()]}]), problem)
 
 
 # -- Codex -------------------------------------------------------------------------

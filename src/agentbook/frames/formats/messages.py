@@ -96,6 +96,7 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
         if kind.endswith(_RESULTS):
             made, of = first(part, "response", "result", "content", "output"), text_or_none(first(part, *_CALL_IDS))
             failed = part.get("is_error") is True or part.get("status") == "error" or kind == "retry_prompt"
+            failed |= part.get("outcome") not in (None, "success")  # of pydantic-ai
             if isinstance(made, dict) and made.keys() == {"type", "value"}:  # as the AI SDK has it
                 made, failed = made["value"], str(made["type"]).startswith("error")
             results.append(Result(made, of, first(part, "name", "tool_name", "toolName"), failed))
@@ -117,7 +118,10 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
             calls += (each for each in _run(call, problem) if each.id not in known)
     own = {call.id for call in calls if isinstance(call, ToolCall)} - {None}  # which the provider ran for this message
     calls += (each for each in results if each.id in own)
-    message_ = Message(role, "\n".join(texts), finish_reason=text_or_none(whole.get("finish_reason")))
+    is_picture = role == "user" and bool(parts) and not texts
+    message_ = Message(
+        role, None if is_picture else "\n".join(texts), finish_reason=text_or_none(whole.get("finish_reason"))
+    )
     said_ = [message_] if texts or not (calls or results or before) else []
     if said_ and whole.keys().isdisjoint((*CONTENTS, *CALLS)):
         problem("a message without a text", message)

@@ -11,6 +11,7 @@ import itertools
 import json
 import mmap
 import os
+import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, tzinfo
@@ -31,7 +32,9 @@ from ..history.history import History
 from ..load.loader import Progress
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
+from .chat import grouped
 from .coding import Sessions
+from .messages import is_message
 from .model import DAMAGE, Conversation, Problems, check_counts, events_of, separator_of
 from .refusal import refusal
 from .registry import FORMATS, Format, format_of
@@ -40,6 +43,7 @@ from .spans import Traces
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
 _LONGEST_SAMPLE = 256 << 20  # bytes; more is no conversation
+_ZSTD = 93  # how `zipfile` knows it from Python 3.14 on
 _LONGEST_MENDED = 16 << 20  # bytes of a line that is read even if it is no strict JSON; that takes time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
 _RESOURCES = ("events", "sessions", "agents", "workspaces")
@@ -178,7 +182,7 @@ def _read(source: Any, reading: _Reading) -> _Reading:
                 if folder is None:  # an OSError quotes the file's name, which may hold anything
                     whole = visible(sentence) + (code and f"\n{code}")
                     raise error if isinstance(error, OSError) else ValueError(whole) from None
-                reading.problem(f"the file was not read: {sentence}")
+                reading.problem(f"the file was not read: {sentence.partition(' The nearest is')[0]}")
         if not reading.names:
             reasons = [row["problem"] for row in reading.problem.rows[:1]] or ["there is no file"]
             raise ValueError(visible(f"{source} has no conversations: {reasons[0]}."))
@@ -209,6 +213,10 @@ class _Reading:
             if (part := next(parts, None)) is None:
                 break
             begin.append(part)
+        are_messages = all(is_message(each) and "message" not in each for _, each, _ in begin)
+        if begin and begin[-1][2] is None and are_messages:
+            parts = _parts(enumerate(grouped(self._messages(itertools.chain(begin, parts))), 1))
+            begin = [next(parts)]
         if not begin or (found := begin[-1][2]) is None:
             why = next(self._problems(name), "")
             raise ValueError(
@@ -235,6 +243,14 @@ class _Reading:
         if self._progress() == before:
             *_, why = ["it has what tools keep beside them", *self._problems(name)]
             raise ValueError(f"{name} has no conversation: {why}.")
+
+    def _messages(self, parts: Iterable[tuple[int, Any, Any]]) -> Iterator[dict[str, Any]]:
+        """The messages among records that are of no format."""
+        for self.problem.line, record, _ in parts:
+            if is_message(record):
+                yield record
+            else:
+                self.problem("not a message, as the others of this file are", record)
 
     def _problems(self, name: str) -> Iterator[str]:
         return (row["problem"] for row in self.problem.rows if row["file"] == name)
@@ -347,7 +363,8 @@ def _paths(source: Any) -> Iterator[tuple[Path, str, Path | None]]:
         for each in sorted(path.rglob("*")) if path.is_dir() else ():
             name = each.relative_to(path)
             # What is no file, such as a link to a folder, fails above and is listed.
-            if (each.is_symlink() or not each.is_dir()) and not any(part.startswith(".") for part in name.parts):
+            is_hidden = any(part.startswith(".") for part in name.parts) or name.match("subagents/*.meta.json")
+            if (each.is_symlink() or not each.is_dir()) and not is_hidden:
                 yield each, name.as_posix(), path.resolve()
     elif isinstance(source, Iterable):
         for each in source:
@@ -404,7 +421,7 @@ def _samples(archive: zipfile.ZipFile, parts: list[zipfile.ZipInfo], problem: Pr
     """The samples of an ``.eval`` file of Inspect."""
     for number, part in enumerate(parts, 1):
         try:
-            with archive.open(part) as member:
+            with _opened(archive, part) as member:
                 text = member.read(_LONGEST_SAMPLE + 1)
             if len(text) > _LONGEST_SAMPLE:
                 problem(f"a sample of more than {_LONGEST_SAMPLE >> 20} MB was left out", part.filename, number)
@@ -412,6 +429,15 @@ def _samples(archive: zipfile.ZipFile, parts: list[zipfile.ZipInfo], problem: Pr
                 yield number, read_value(text)
         except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as error:
             problem(f"a sample cannot be read: {type(error).__name__} {error}", part.filename, number)
+
+
+def _opened(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
+    """A file of an archive, which may be compressed by zstd, as Inspect does it."""
+    if part.compress_type != _ZSTD or archive.fp is None:
+        return archive.open(part)
+    archive.fp.seek(part.header_offset + 26)  # how long its name and its extra fields are
+    archive.fp.seek(sum(struct.unpack("<HH", archive.fp.read(4))), os.SEEK_CUR)
+    return pa.CompressedInputStream(pa.py_buffer(archive.fp.read(part.compress_size)), "zstd")
 
 
 def _document(file: Any, is_marked: bool) -> Iterable[tuple[int, bytes]] | None:
@@ -450,6 +476,8 @@ def _parts(records: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any, Forma
     """The records, those within pages and other records too, with their formats."""
     found: Format | None = None
     for number, record in records:
+        if isinstance(record, list) and all(map(is_message, record)):
+            record = {"messages": record}
         if not isinstance(record, dict):
             yield number, record, None
             continue
@@ -457,7 +485,9 @@ def _parts(records: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any, Forma
             found = format_of(record)
         lists = [record.get(name) for name in (_PAGES if found is None else _NESTED)]
         inner = [each for each in lists if isinstance(each, list)]
-        if found is not None or not (inner := [each for each in inner if any(map(format_of, each))][:1]):
+        if found is not None or not (
+            inner := [each for each in inner if any(format_of(part) or is_message(part) for part in each)][:1]
+        ):
             yield number, record, found
         elif format_of(record.get("trace")):  # which the others are parts of
             inner.insert(0, [record["trace"]])

@@ -88,8 +88,6 @@ def refusal(path: str, begin: list[Any], formats: Iterable[str], why: str) -> st
         return visible(f"{path} has no conversations: it begins with what is {why}.")
     records = [each for each in begin if isinstance(each, dict)]
     nearest, *code = _conversion(records)
-    if begin and is_openai({"messages": begin[0]}):
-        nearest, *code = _MESSAGES, _written("record in records", "{'messages': record}")
     seen = f"a record of {', '.join(map(str, [*records[0]][:_SHOWN]))}" if records else "no record"
     ending = path.rpartition(".")[2]
     if path == "table":
@@ -150,8 +148,7 @@ def _conversion(records: list[dict[str, Any]]) -> list[str]:
             return [_SPANS, *pages, _written(f"record in {loop}", f"{{'type': 'GENERATION'{fields}}}")]
         is_part = bool(group) and found is records
         if is_openai({"messages": found}):
-            ordered = f"sorted({where}, key=lambda each: each['created_at'])"  # the API has the latest first
-            made = "[record]" if is_part else ordered if all("created_at" in each for each in found) else f"[*{where}]"
+            made = "[record]" if is_part else f"[*{where}]"
         elif not (made := _messages(found, "[record]" if is_part else where)):
             continue
         if is_part:
@@ -164,9 +161,12 @@ def _conversion(records: list[dict[str, Any]]) -> list[str]:
         next((key for key in keys if key in begin), "") for keys in (_ASKED, _REPLIED, _ASKED_AT, _REPLIED_AT)
     )
     at = ", 'timestamp': at" if asked_at or replied_at else ""
+    texts = [f"record[{key or '...'!r}]" for key in (asked, replied)]
+    if asked == "instruction" and begin.get("input"):
+        texts[0] = "'\\n'.join(filter(None, (record['instruction'], record['input'])))"
     said = [
-        f"({role!r}, record[{key or '...'!r}]" + (f", record[{time!r}])" if time else ", None)" if at else ")")
-        for role, key, time in (("user", asked, asked_at), ("assistant", replied, replied_at))
+        f"({role!r}, {text}" + (f", record[{time!r}])" if time else ", None)" if at else ")")
+        for role, text, time in (("user", texts[0], asked_at), ("assistant", texts[1], replied_at))
     ]
     pairs = f"role, said{', at' if at else ''} in ({', '.join(said)})"
     made = f"[{{'role': role, 'content': str(said){at}}} for {pairs} if said and said == said]"

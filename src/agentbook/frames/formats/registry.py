@@ -35,6 +35,8 @@ FORMATS = (
     Format("OpenAI Agents SDK", rows.is_sdk, rows.read_sdk, keeps="traces"),
     Format("Claude Code", coding.is_claude, coding.read_claude, keeps="sessions"),
     Format("Codex", coding.is_codex, coding.read_codex, keeps="sessions", continues=coding.is_item),
+    Format("logs of calls", chat.is_call, chat.read_calls, keeps="traces"),
+    Format("Gemini CLI", coding.is_gemini, coding.read_gemini, continues=lambda _: True),
     Format("OpenAI chat", chat.is_openai, chat.read),
 )
 # End of a file's name -> what writes it.
