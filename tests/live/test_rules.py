@@ -138,7 +138,7 @@ def test_a_reason_says_what_is_true_of_the_row() -> None:
         ({"analysis": "latency", "limit": "p95 < 1"}, "p95_s", (0, "limit")),
         ({"analysis": "latency", "limit": "p95_s < 1", "by": "nonsense"}, "agent", (0,)),
         ({"analysis": "latency", "limit": "p95_s < 1", "where": {"agent": "c"}}, "a", (0,)),
-        ({"analysis": "latency", "change": "worse", "period": "30d"}, "since", (0, "period")),
+        ({"analysis": "latency", "change": "worse", "period": "30d"}, "loaded only from", (0,)),
         ({"analysis": "failures", "limit": "first_at < 1"}, "first_at", (0, "limit")),
     ],
 )

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 
 from .._text import nearest, replace_surrogates
-from ..api.span import parse_length
 from ..frames.analysis import analyses
 from ..frames.analysis.arguments import rows_in, silent, span_in
 from ..frames.analysis.clusters import ALPHA, holm
@@ -33,7 +32,6 @@ METRICS = {"latency": "latency", "failures": "failed_share"}  # of which more is
 _OWN = ("name", "analysis", "where", "limit", "change")
 _COMPARE = {"<=": "le", "<": "lt", ">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}  # as pandas calls them
 _LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*")
-_PERIOD = "7D"  # of compare_periods
 # These have a row for each group that they can say something about; others list cases.
 _MEASURES = ("latency", "usage", "timing", "prompt_latency")
 # The columns of groups that a message may name; others may hold what people wrote.
@@ -111,10 +109,13 @@ def read_rule(data: Any) -> Rule:
     """
     if not isinstance(data, Mapping):
         raise RuleError("a rule has names with values, such as `analysis: latency`.")
-    function = analyses()[_choice(data, "analysis", analyses())]
+    if "analysis" not in data:
+        raise RuleError(f"a rule needs `analysis`: one of {', '.join(analyses())}.")
+    _require(data["analysis"], analyses(), "there is no analysis", "analysis")
     if ("limit" in data) == ("change" in data):
         raise RuleError("a rule has either `limit`, such as `p95_s <= 20`, or `change: worse`.")
     limit, analysis = None, str(data["analysis"])
+    function = analyses()[analysis]
     if "limit" in data:
         found = _LIMIT.fullmatch(str(data["limit"]))
         if found is None:
@@ -123,7 +124,7 @@ def read_rule(data: Any) -> Rule:
         if isinstance(limit[2], str) and limit[1] not in ("==", "!="):
             raise RuleError(f"`{limit[1]}` compares with a number, not with {found[3]!r:.60}.", "limit")
     else:
-        _choice(data, "change", ["worse"])
+        _require(data["change"], ["worse"], "there is no change", "change")
         if analysis not in METRICS:
             raise RuleError(
                 f"`change: worse` is of {' or '.join(METRICS)}; another analysis takes a `limit`.", "analysis"
@@ -142,13 +143,6 @@ def read_rule(data: Any) -> Rule:
         _require(name, [*_OWN, *known], f"{analysis} has no option", name)
     name = replace_surrogates(str(data.get("name") or f"{analysis}: {data.get('limit', 'not worse')}"))
     return Rule(name, analysis, where, options, limit)
-
-
-def _choice(data: Mapping[str, Any], key: str, names: Any) -> str:
-    if key not in data:
-        raise RuleError(f"a rule needs `{key}`: one of {', '.join(names)}.")
-    _require(data[key], names, f"there is no {key}", key)
-    return str(data[key])
 
 
 def _require(name: Any, names: Iterable[str], problem: str, *keys: str) -> None:
@@ -178,10 +172,11 @@ def check_rules(rules: Sequence[Rule], history: History) -> list[Outcome]:
         If a rule names a column or a value that the history does not have; its `keys`
         begin with the number of the rule.
     """
-    tables = []
+    tables, parts = [], []
     for number, rule in enumerate(rules):
         try:
-            tables.append(_table(rule, history))
+            parts.append(history.where(**rule.where) if rule.where else history)
+            tables.append(_table(rule, parts[-1]))
         except RuleError as error:
             raise RuleError(str(error), number, *error.keys) from None
         except (ValueError, TypeError) as error:
@@ -189,16 +184,15 @@ def check_rules(rules: Sequence[Rule], history: History) -> list[Outcome]:
     changes = [table["p"] for rule, table in zip(rules, tables, strict=True) if rule.limit is None]
     corrected = holm(np.concatenate([*changes, np.empty(0)]).astype(np.float64))
     outcomes = []
-    for rule, table in zip(rules, tables, strict=True):
+    for rule, table, part in zip(rules, tables, parts, strict=True):
         if rule.limit is None:
             p, corrected = np.split(corrected, [len(table)])
             table = table.assign(p_holm=p, significant=p < ALPHA)
-        outcomes.append(_outcome(rule, table, history.where(**rule.where) if rule.where else history))
+        outcomes.append(_outcome(rule, table, part))
     return outcomes
 
 
-def _table(rule: Rule, history: History) -> pd.DataFrame:
-    part = history.where(**rule.where) if rule.where else history
+def _table(rule: Rule, part: History) -> pd.DataFrame:
     with silent():
         if rule.limit is not None:
             table = analyses()[rule.analysis](part, **rule.options).reset_index()
@@ -208,15 +202,7 @@ def _table(rule: Rule, history: History) -> pd.DataFrame:
             if not isinstance(value, str) and not pd.api.types.is_numeric_dtype(table[column].dtype):
                 raise RuleError(f"{column!r} holds no numbers, so it has no limit {sign} {value:g}.", "limit")
             return table
-        period = rule.options.get("period", _PERIOD)
-        length = parse_length(period, "period")
-        end = rule.options.get("as_of", part.until) or part.events.attrs.get("agentbook", {}).get("loaded_at")
-        if part.since is not None and end is not None and pd.Timestamp(end) - 2 * length < part.since:
-            raise RuleError(
-                f"two periods of {period} are longer than what is loaded: `since` has to be earlier, or `period` shorter.",
-                *(["period"] if "period" in rule.options else []),
-            )
-        return compare_periods(part, metric=METRICS[rule.analysis], **{"as_of": part.until, **rule.options})
+        return compare_periods(part, metric=METRICS[rule.analysis], **rule.options)
 
 
 def _outcome(rule: Rule, table: pd.DataFrame, part: History) -> Outcome:

@@ -8,10 +8,8 @@ the process alive.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import itertools
 import logging
-import re
 import threading
 import weakref
 from asyncio import sleep
@@ -22,13 +20,13 @@ from functools import partial
 from html import escape
 from time import monotonic
 from time import time as wall
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from .._masking import hidden, host_of, revealed
-from .._text import in_kernel, safe_repr
+from .._text import count_text, in_kernel, safe_repr
 from ..api.address import is_unencrypted, origin
 from ..api.calls import Call, ref
 from ..api.connection import Connection
@@ -48,7 +46,6 @@ from ..frames.tabular import of_client
 from .listeners import Listeners
 from .rules import check_rules, message_of, read_rule
 
-T = TypeVar("T")
 State = Literal["watching", "rate limited", "offline", "stopped"]
 
 SLICE_S = 5.0  # how soon a sleep of the machine is noticed
@@ -59,7 +56,6 @@ MAX_BACKOFF_S = 60.0  # between two attempts while the platform cannot be reache
 _TIMEOUT_S, _DEADLINE_S = 10.0, 60.0  # of an alert
 _FATAL = (Unauthorized, Forbidden, NotFound)  # for lists: trying again does not help
 _REFUSALS = (Forbidden, NotFound)  # of single sessions: the history names them
-_REQUEST = re.compile(r" \(request [^)]*\)")  # in the text of an error; each refusal has an id of its own
 _SIGNS: dict[State, str] = {"watching": "●", "stopped": "■"}
 
 log = logging.getLogger("agentbook")
@@ -135,8 +131,9 @@ class Watch:
         self._history = feed.history()
         self._fired: dict[object, list[str]] = {}  # of each alert
         self._status = WatchStatus("watching", feed.refusal, datetime.now(UTC), self._history.tz)
-        self._work: concurrent.futures.Future[None] | None = None
         self._details_due = monotonic() + DETAILS_S
+        self._withdraw = client.asynchronous()._on_close(partial(self.stop, "its client was closed"))
+        self._work = loop.submit(self._run())
 
     @property
     def history(self) -> History:
@@ -291,9 +288,9 @@ class Watch:
         ● watching since ... UTC
         []
         """
-        view = _View(draw, self._history, self._status)
+        view = _View(draw or (lambda history: history), self)
         self._changed.add(view.draw)
-        self._status_changed.add(view.set_status)
+        self._status_changed.add(view.update)
 
     def stop(self, reason: str = "") -> None:
         """Stop updating. What is displayed stays, and says so; safe to call again.
@@ -315,9 +312,8 @@ class Watch:
         'stopped'
         """
         self._set_status("stopped", reason)
-        if self._work is not None:
-            self._withdraw()
-            self._work.cancel()
+        self._withdraw()
+        self._work.cancel()
 
     def __enter__(self) -> Self:
         return self
@@ -327,18 +323,12 @@ class Watch:
 
     @safe_repr
     def __repr__(self) -> str:
-        reason = f" ({self._status.reason})" if self._status.reason else ""
-        return f"<Watch: {self._status.state}{reason}; {self._history!r}>"
+        return f"<Watch: {self._status.line}; {self._history!r}>"
 
     def _ipython_display_(self) -> None:
         self.show()
 
     # -- on the toolkit's loop --------------------------------------------------------
-
-    def start(self) -> None:
-        """Start updating."""
-        self._withdraw = self._client.asynchronous()._on_close(partial(self.stop, "its client was closed"))
-        self._work = loop.submit(self._run())
 
     async def _sleep(self, seconds: float) -> None:
         """Wait until either clock says that it is time.
@@ -372,10 +362,8 @@ class Watch:
         details = monotonic() >= self._details_due
         loading = asyncio.ensure_future(in_daemon_thread(partial(self._update, details=details)))
         try:
-            while not loading.done():
-                await asyncio.wait({loading}, timeout=RATE_LIMIT_POLL_S)
-                refusal = self._client.rate_limit.refusal
-                if refusal is not None and not loading.done():
+            while not (await asyncio.wait({loading}, timeout=RATE_LIMIT_POLL_S))[0]:
+                if refusal := self._client.rate_limit.refusal:
                     self._set_status("rate limited", str(refusal))
         finally:
             loading.cancel()
@@ -408,10 +396,8 @@ class Watch:
 
 def receiver_problem(url: str) -> str:
     """Why nothing is sent to an address; empty if it can be used."""
-    if origin(url) is None:
-        return "the address to send to must be a URL such as https://hooks.example.com/agents, without a user name."
-    if urlsplit(url).scheme not in ("http", "https") or is_unencrypted(url):
-        return f"nothing is sent to {host_of(url)} without encryption: use https://, or an address on this machine."
+    if origin(url) is None or urlsplit(url).scheme not in ("http", "https") or is_unencrypted(url):
+        return "the address to send to must begin with https://, or be on this machine, and hold no user name."
     return ""
 
 
@@ -438,9 +424,7 @@ def _post(url: str, message: Mapping[str, Any]) -> None:
     parts = urlsplit(revealed(url))
     path = parts._replace(scheme="", netloc="", fragment="").geturl().removeprefix("/")
     call = Call("check", "POST", path, lambda reply: None, body=message, idempotent=True)
-    with Connection(
-        f"{parts.scheme}://{parts.netloc}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False
-    ) as receiver:
+    with Connection(f"{parts.scheme}://{parts.netloc}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S) as receiver:
         receiver._run(call)
 
 
@@ -458,7 +442,7 @@ class _Feed:
         self._manifest = Manifest()
         self._refused: dict[str, int | None] = {}  # sessions, with when they had changed
         self._tables = [SCHEMA.empty_table()]
-        self._catalog: Catalog | None = None
+        self._catalog = Catalog()
 
     def update(self, bar: Progress, *, details: bool) -> bool:
         """Read what is new; returns whether anything was.
@@ -467,7 +451,7 @@ class _Feed:
         a list or a session that cannot be read now; what has arrived is kept. A session
         that is refused is in `refusal`, and is requested again once it has changed.
         """
-        before, failed = self._catalog, dict(self._manifest.failed)
+        before, failed = self._catalog, {*self._manifest.failed}
         load = CatalogLoad(self._client, self._account, self._workspaces, known=before, details=details)
         sources = Sources({"": load}, span=self._span)
         sync = Sync(
@@ -486,32 +470,27 @@ class _Feed:
         for session, error in sync.errors.items():
             if session not in self._refused:
                 raise error
-        changed = before is None or self._catalog is None or not _is_same(before, self._catalog)
-        return changed or sync.report.events > 0 or _reasons(failed) != _reasons(self._manifest.failed)
+        is_same = failed == self._manifest.failed.keys() and _is_same(before, self._catalog)
+        return sync.report.events > 0 or not is_same
 
     @property
     def refusal(self) -> str:
         """How many sessions the platform refuses, and why the first; empty if none."""
-        reasons = _reasons({session: self._manifest.failed[session] for session in self._refused})
-        noun = "session" if len(reasons) == 1 else "sessions"
-        return f"{len(reasons):,} {noun} cannot be read: {next(iter(reasons.values()))}" if reasons else ""
+        reasons = [self._manifest.failed[session] for session in self._refused]
+        return f"{count_text(len(reasons), 'session')} cannot be read: {reasons[0]}" if reasons else ""
 
     def history(self) -> History:
         """The history as currently known."""
         self._tables = [sort_events(pa.concat_tables(self._tables))]
         events = to_pandas(self._tables[0])
         events.attrs["agentbook"] = self._manifest.provenance("watch", **of_client(self._client.session_url))
-        return history_of(self._catalog or Catalog(), events, self._account, self._span, self._tz)
+        return history_of(self._catalog, events, self._account, self._span, self._tz)
 
 
 def _is_same(before: Catalog, after: Catalog) -> bool:
-    frames = [(getattr(before, name), getattr(after, name)) for name in RESOURCES]
-    return _reasons(before.missing) == _reasons(after.missing) and all(a is b or a.equals(b) for a, b in frames)
-
-
-def _reasons(missing: Mapping[str, str]) -> dict[str, str]:
-    """What is missing and why, the same for each request that was refused for it."""
-    return {name: _REQUEST.sub("", reason) for name, reason in missing.items()}
+    # A reason holds the id of its request, and lists are requested each time.
+    is_same = before.missing.keys() == after.missing.keys()
+    return is_same and all(getattr(before, name).equals(getattr(after, name)) for name in RESOURCES)
 
 
 # -- what shows it -----------------------------------------------------------------
@@ -524,10 +503,9 @@ class _View:
     latest drawing, even if the notebook is not trusted.
     """
 
-    def __init__(self, draw: Callable[[History], Any] | None, history: History, status: WatchStatus) -> None:
-        self._draw = draw or (lambda history: history)
-        self._lock = threading.Lock()
-        self._status, self._drawn = status, self._drawing(history)
+    def __init__(self, draw: Callable[[History], Any], watch: Watch) -> None:
+        self._draw, self._watch = draw, watch
+        self._drawn = self._drawing(watch.history)
         self._handle: Any = None
         if in_kernel():
             from IPython.display import display
@@ -539,18 +517,11 @@ class _View:
     def draw(self, history: History) -> None:
         """Draw again, in place."""
         with silent():  # a warning would be printed by whichever cell is running
-            drawn = self._drawing(history)
-        with self._lock:
-            self._drawn = drawn
-            self._update()
+            self._drawn = self._drawing(history)
+        self.update()
 
-    def set_status(self, status: WatchStatus) -> None:
-        """Show another status."""
-        with self._lock:
-            self._status = status
-            self._update()
-
-    def _update(self) -> None:
+    def update(self, *_: object) -> None:
+        """Show the latest drawing and status."""
         if self._handle is not None:  # None outside a notebook
             self._handle.update(self._bundle(), raw=True)
 
@@ -565,7 +536,7 @@ class _View:
             return f"<p>{escape(message)}</p>", message
 
     def _bundle(self) -> dict[str, str]:
-        line, (html, text) = self._status.line, self._drawn
+        line, (html, text) = self._watch.status.line, self._drawn
         return {"text/html": f"<p><small>{escape(line)}</small></p>{html}", "text/plain": f"{line}\n{text}"}
 
 
@@ -654,14 +625,11 @@ def watch(
     feed = _Feed(client, name, selected, parse_span(since, None, tz), tz)
     with Progress(progress) as bar:
         feed.update(bar, details=True)
-    new = Watch(client, feed, every_s)
     identity = client.auth.identity if client.auth is not None else ""
     key = (client.base_url, identity, name, None if selected is None else frozenset(selected))
-    previous = _watches.get(key)
-    if previous is not None:
+    if previous := _watches.get(key):
         previous.stop("replaced by a later watch of the same workspaces")
-    _watches[key] = new
-    new.start()
+    _watches[key] = new = Watch(client, feed, every_s)
     return new
 
 
