@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
+from ..ids import instant_of_ms
 from ..store import Store, Transaction, tables
 from .fixtures import fixtures
 from .month import AnsweredTask, write_month
@@ -123,7 +124,7 @@ def _versions(ids: Ids, now_ms: int) -> Iterator[dict[str, Any]]:
                 "mode": version.mode,
                 "tools_json": as_json(version.tools),
                 "validation": version.validation,
-                "published_at": seeded.instant(released) if version.published else None,
+                "published_at": instant_of_ms(released) if version.published else None,
                 **seeded.timestamps(released - 10 * MINUTE_MS, released if version.published else None),
             }
 

@@ -17,9 +17,10 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, select
 
 from ..engines.meter import RUN_FAILURES, failure
+from ..ids import instant_of_ms
 from ..store import tables
 from .month import Author, EventRow, event_row, office_moment
-from .rows import DAY_MS, SeededIds, insert, insert_tuples, midnight, to_milliseconds
+from .rows import DAY_MS, SeededIds, insert, midnight, to_milliseconds
 from .texts import fill, thread_values, threads
 
 Content = Mapping[str, Any]
@@ -94,8 +95,8 @@ def fixtures(
                 "initiator_id": account_id,
                 "initiator_type": "user",
                 "name": rng.choice(texts.names),
-                "created_at": seeded.instant(start),
-                "updated_at": event_rows[-1].created_at if count else seeded.instant(start),
+                "created_at": instant_of_ms(start),
+                "updated_at": event_rows[-1].created_at if count else instant_of_ms(start),
             }
         )
         if len(event_rows) >= _BATCH or len(session_rows) >= _BATCH:
@@ -105,7 +106,7 @@ def fixtures(
 
 
 def _flush(connection: Connection, session_rows: list[dict[str, Any]], event_rows: list[EventRow]) -> None:
-    insert_tuples(connection, tables.events, EventRow._fields, event_rows)
+    insert(connection, tables.events, [row._asdict() for row in event_rows])
     insert(connection, tables.sessions, session_rows)
     event_rows.clear()
     session_rows.clear()
@@ -129,7 +130,7 @@ def _places(
     owner, creator = {"owner_id": account_id}, {"creator_id": account_id}
     workspaces = [get(tables.workspaces, {"name": name, **owner}, **creator) for name in _WORKSPACES]
     agents = {}
-    version = {"type": "COMMITTED", "version_number": "1.0.0", "published_at": seeded.instant(created)}
+    version = {"type": "COMMITTED", "version_number": "1.0.0", "published_at": instant_of_ms(created)}
     for name, engine in _AGENTS.items():
         id_ = get(tables.agents, {"name": name, **owner}, engine=engine, template="PLATFORM_NATIVE", **creator)
         agents[name] = id_

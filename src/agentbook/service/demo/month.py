@@ -31,7 +31,6 @@ from .rows import (
     Ids,
     SeededIds,
     insert,
-    insert_tuples,
     midnight,
     read_yaml,
     released_ms,
@@ -64,7 +63,7 @@ def event_row(
     seeded: SeededIds, session_id: str, at: int, type: str, task_id: str, author: Author, **fields: Any
 ) -> EventRow:
     """The row of an event at this millisecond, with its content, usage and step."""
-    id_, created = seeded.id(at), seeded.instant(at)
+    id_, created = seeded.id(at), ids.instant_of_ms(at)
     wire = event_json.event(id=id_, type=type, task_id=task_id, author=author, created_at=created, **fields)
     return EventRow(session_id, id_, type, task_id, author["type"], created, len(wire.encode()), wire)
 
@@ -104,7 +103,7 @@ def write_month(connection: Connection, ids_by_name: Ids, now_ms: int) -> list[A
     for plan in sorted(_plans(now_ms), key=lambda plan: plan.started_ms):
         month.add(plan)
     insert(connection, tables.sessions, month.sessions)
-    insert_tuples(connection, tables.events, EventRow._fields, month.events)
+    insert(connection, tables.events, [row._asdict() for row in month.events])
     return month.tasks
 
 
@@ -217,7 +216,7 @@ class _Month:
             "initiator_id": self.author(plan.initiator)["id"],
             "initiator_type": plan.initiator.split()[0],
             "name": name if is_named else None,
-            "created_at": seeded.instant(plan.started_ms),
+            "created_at": ids.instant_of_ms(plan.started_ms),
             "updated_at": updated_at,
         }
         if updated_at is not None:
@@ -261,8 +260,8 @@ class _Month:
                 started = at + 2
                 at += int(_lognormal(rng, speed["tool_s"] * slowness, 0.5) * SECOND_MS) + 5
                 arguments, result = run_of(tool, slots, number)
-                step: dict[str, Any] = {"kind": "tool", "name": tool, "started_at": seeded.instant(started)}
-                step |= {"ended_at": seeded.instant(at), "arguments": arguments}
+                step: dict[str, Any] = {"kind": "tool", "name": tool, "started_at": ids.instant_of_ms(started)}
+                step |= {"ended_at": ids.instant_of_ms(at), "arguments": arguments}
                 step |= {"result": result} if error is None else {"error": error}
                 step = {field: value for field, value in step.items() if value is not None}
                 end("runtime_done", seeded.id(started), content={}, step=step)
@@ -284,7 +283,7 @@ class _Month:
         edited_ms = at + seeded.rng.randint(40, 9_000) * SECOND_MS
         if seeded.rng.random() < _EDITED_RATE and edited_ms < self.now_ms:
             # The author corrected the message later.
-            edited = f'"updated_at":"{seeded.instant(edited_ms)}"'
+            edited = f'"updated_at":"{ids.instant_of_ms(edited_ms)}"'
             row = row._replace(wire=row.wire.replace(f'"updated_at":"{row.created_at}"', edited))
         return row
 

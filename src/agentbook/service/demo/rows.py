@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,11 +20,11 @@ from typing import Any
 import yaml
 from sqlalchemy import Connection, Table
 
+from ..ids import id_at, instant_of_ms
 from ..store import tables
 
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 
-_LOW_62 = (1 << 62) - 1
 _RELEASE_HOUR = 7
 # What a column that ends in `_id` names, if it is not an account.
 _NAMED = {"workspace": "workspaces", "agent": "agents", "target": "workspace_agents", "skill": "skills"}
@@ -43,21 +43,13 @@ class SeededIds:
         self.rng = random.Random(str(seed))  # noqa: S311 - demo data must be repeatable; no secret is drawn from it
 
     def id(self, milliseconds: int) -> str:
-        """A UUIDv7 for that millisecond.
-
-        Has the format of `agentbook.service.ids.id_at`, but is several times as fast.
-        """
+        """A UUIDv7 for that millisecond."""
         bits = self.rng.getrandbits(74)
-        time, low = f"{milliseconds:012x}", f"{0x7000_8000000000000000 | (bits >> 62) << 64 | bits & _LOW_62:020x}"
-        return f"{time[:8]}-{time[8:]}-{low[:4]}-{low[4:8]}-{low[8:]}"
-
-    def instant(self, milliseconds: int) -> str:
-        """That millisecond in the format of `agentbook.service.ids.instant`."""
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="microseconds")[:26] + "Z"
+        return id_at(milliseconds, bits >> 62, bits.to_bytes(10, "big")[2:])
 
     def timestamps(self, created_ms: int, updated_ms: int | None = None) -> dict[str, str]:
         """The columns ``created_at`` and ``updated_at``; None means never updated."""
-        return {"created_at": self.instant(created_ms), "updated_at": self.instant(updated_ms or created_ms)}
+        return {"created_at": instant_of_ms(created_ms), "updated_at": instant_of_ms(updated_ms or created_ms)}
 
     def uuid(self) -> str:
         """A random UUID (version 4), for ids of objects outside this store."""
@@ -133,7 +125,7 @@ def _columns(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms
             row[f"{name}_json"] = as_json(value)
         elif name.endswith("_days") and f"{name.removesuffix('_days')}_at" in table.c:
             if name != "updated_days":
-                row[f"{name.removesuffix('_days')}_at"] = seeded.instant(midnight(now_ms, value) + 12 * HOUR_MS)
+                row[f"{name.removesuffix('_days')}_at"] = instant_of_ms(midnight(now_ms, value) + 12 * HOUR_MS)
         elif f"{name}_id" in table.c:
             row[f"{name}_id"] = _id(name, value, ids, seeded)
         elif name not in {"days", "copy_of", "has_auth_config", "also"}:
@@ -155,24 +147,9 @@ def _id(column: str, name: str, ids: Ids, seeded: SeededIds) -> str:
 
 
 def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert `rows`, which must all have the same keys in the same order."""
+    """Insert `rows`, which must all have the same keys."""
     if rows:
-        insert_tuples(connection, table, tuple(rows[0]), [tuple(row.values()) for row in rows])
-
-
-def insert_tuples(
-    connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
-) -> None:
-    """Insert tuples with the driver's ``executemany``.
-
-    This is several times as fast as an `sqlalchemy.Insert` of mappings.
-    """
-    if not rows:
-        return
-    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
-    # The names come from our own tables, and the values are bound.
-    statement = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join([mark] * len(columns))})"  # noqa: S608
-    connection.exec_driver_sql(statement, rows)
+        connection.execute(table.insert(), rows)
 
 
 def as_json(value: object) -> str:
