@@ -18,6 +18,8 @@ from functools import cache
 from math import log
 from pathlib import Path
 
+from markdown_it import MarkdownIt
+
 GLOSSARY = "Glossary"
 ORDER = "manual.rst"  # the site's table of contents
 # Words that do not name a subject.
@@ -67,9 +69,9 @@ _TEXTS = "SELECT rowid, -rank FROM texts WHERE texts MATCH ?"
 _HEADS = "SELECT rowid, -rank FROM heads WHERE heads MATCH ?"
 _WORD = re.compile(r"[^\W_]+")
 _STATUS = re.compile(r"[45]\d\d")
-_FENCE = re.compile(r"^(```|~~~)")
-# A line that continues the paragraph or list item of the line before.
-_CONTINUATION = re.compile(r"\s*(?![-*+] |\d+[.)] |[|>])\S")
+_MARKDOWN = MarkdownIt("commonmark").enable("table").disable("inline")
+# Before a line that continues the paragraph or list item of the line before.
+_CONTINUATION = re.compile(r"\n *(?![-*+] |\d+[.)] |\s)")
 # A link to another page, which leads nowhere from a chat.
 _RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 _DEFINITION = re.compile(
@@ -247,46 +249,20 @@ def read_page(markdown: str) -> list[Section]:
     Code blocks stay whole, even with lines that look like headings. The lines of a
     paragraph or list item are joined, and of links to other pages the text is left.
     """
-    page, title, fenced = "", "", False
-    sections: list[Section] = []
-    blocks: list[str] = []
-    lines: list[str] = []
-
-    def close_block() -> None:
-        if lines and not lines[0].startswith("!["):  # a picture, which a chat cannot show
-            block = "\n".join(lines)
-            blocks.append(block if _FENCE.match(block) else _RELATIVE_LINK.sub(r"\1", block))
-        lines.clear()
-
-    def close_section() -> None:
-        close_block()
-        if blocks:
-            sections.append(Section(page, title or page, tuple(blocks)))
-            blocks.clear()
-
-    for line in markdown.splitlines():
-        if _FENCE.match(line):
-            if not fenced:
-                close_block()
-            lines.append(line)
-            if fenced:
-                close_block()
-            fenced = not fenced
-        elif fenced:
-            lines.append(line)
-        elif line.startswith(("# ", "## ")):
-            close_section()
-            title = line.lstrip("#").strip()
-            if line.startswith("# "):
-                page = title
-        elif lines and _CONTINUATION.match(line) and not lines[-1].startswith("|"):
-            lines[-1] += f" {line.strip()}"
-        elif line.strip():
-            lines.append(line)
-        else:
-            close_block()
-    close_section()
-    return sections
+    lines = markdown.splitlines()
+    found: list[tuple[str, str, list[str]]] = [("", "", [])]
+    for token in _MARKDOWN.parse(markdown):
+        if token.level or token.map is None:
+            continue
+        text = "\n".join(lines[slice(*token.map)]).rstrip()
+        if token.tag in ("h1", "h2"):
+            title = text.lstrip("#").strip()
+            found.append((title if token.tag == "h1" else found[-1][0], title, []))
+        elif not text.startswith("!["):  # a picture, which a chat cannot show
+            if token.type in ("paragraph_open", "bullet_list_open", "ordered_list_open"):
+                text = _CONTINUATION.sub(" ", text)
+            found[-1][2].append(text if token.type == "fence" else _RELATIVE_LINK.sub(r"\1", text))
+    return [Section(page, title, tuple(blocks)) for page, title, blocks in found if blocks]
 
 
 _building = threading.Lock()
