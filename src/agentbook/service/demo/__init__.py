@@ -36,7 +36,6 @@ from .texts import Version, versions
 
 __all__ = ["fixtures", "write", "write_once"]
 
-ACCOUNT = "acme"
 _STATE = select(tables.meta.c.value).where(tables.meta.c.name == "demo")
 # workspace -> number of contexts that were generated from tasks
 _GENERATED_NOTES = {"support": 5, "data": 4, "on-call": 4, "release": 2, "finance": 1, "shop": 1}
@@ -54,8 +53,8 @@ def write(connection: Connection, *, now: datetime) -> None:
 
     Raises
     ------
-    ValueError
-        The store already has an account named ``acme``.
+    sqlalchemy.exc.IntegrityError
+        The store has an account with a name of the demo's.
 
     Examples
     --------
@@ -70,8 +69,6 @@ def write(connection: Connection, *, now: datetime) -> None:
     14
     >>> engine.dispose()
     """
-    if connection.execute(select(tables.accounts.c.id).where(tables.accounts.c.name == ACCOUNT)).first() is not None:
-        raise ValueError(f"The store already has an account named {ACCOUNT!r}: demo data goes into a fresh one.")
     now_ms = to_milliseconds(now)
     ids = write_tables(connection, ("accounts.yaml", "workspaces.yaml", "credentials.yaml"), now_ms)
     insert(connection, tables.agent_versions, list(_versions(ids, now_ms)))
@@ -98,8 +95,7 @@ def write_once(store: Store, *, bare: bool) -> str | None:
         if store.write_now(write_if_new) != "bare" or bare:
             return None
         reason = "the store began with --bare"
-    except (IntegrityError, ValueError):
-        # An account created beforehand has the name of a demo account.
+    except IntegrityError:  # an account created beforehand has the name of a demo account
         reason = "some of its names are taken"
     return (
         f"the demo data is left out, because {reason}; another directory (--data) can have it, and --bare says that "

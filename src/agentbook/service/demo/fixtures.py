@@ -44,8 +44,8 @@ def fixtures(
     connection
         Everything is written in the caller's transaction.
     sessions, events
-        How many to add in total. If `events` is less than `sessions`, some sessions
-        stay empty.
+        How many to add in total; events need a session. If `events` is less than
+        `sessions`, some sessions stay empty.
     seed
         The seed of everything random: equal seeds, times and stores give equal rows.
         Appending twice gives different ids.
@@ -59,16 +59,7 @@ def fixtures(
     -------
     tuple of str
         The names of the workspaces.
-
-    Raises
-    ------
-    ValueError
-        A negative count, or events without a session.
     """
-    if sessions < 0 or events < 0:
-        raise ValueError("Sessions and events are counts: neither can be negative.")
-    if events and not sessions:
-        raise ValueError("Events need sessions: ask for at least one session.")
     existing = connection.execute(select(func.count()).select_from(tables.sessions)).scalar_one()
     seeded, now_ms = SeededIds(f"fixtures:{seed}:{existing}"), to_milliseconds(now)
     rng = seeded.rng

@@ -265,17 +265,9 @@ def read_page(markdown: str) -> list[Section]:
     return [Section(page, title, tuple(blocks)) for page, title, blocks in found if blocks]
 
 
-_building = threading.Lock()
-
-
+@cache
 def manual() -> Manual:
     """The packaged manual, read on the first call and shared from then on."""
-    with _building:  # once, however many turns start at the same time
-        return _manual()
-
-
-@cache
-def _manual() -> Manual:
     pages = [folder() / f"{name}.md" for name in order((folder() / ORDER).read_text("utf-8"))]
     return Manual(section for page in pages if page.is_file() for section in read_page(page.read_text("utf-8")))
 

@@ -140,7 +140,7 @@ def _chosen(message: str, query: str, hits: Sequence[Hit], history: Sequence[Mes
 
 
 def _excerpt(section: Section) -> str:
-    """Whole blocks of a section, up to a length, and whole sentences of the next one.
+    """Whole blocks of a section, up to a length.
 
     Always includes the first block, and the code after a sentence that announces it.
     Says so if something is left out.
@@ -150,18 +150,10 @@ def _excerpt(section: Section) -> str:
         announced = bool(chosen) and chosen[-1].rstrip().endswith(":")
         room = _MAX_CHARACTERS - sum(map(len, chosen))
         if chosen and not announced and len(block) > room:
-            chosen += [*_sentences(block, room), "*… The section goes on; this is its beginning.*"]
+            chosen.append("*… The section goes on; this is its beginning.*")
             break
         chosen.append(block)
     return "\n\n".join(chosen)
-
-
-def _sentences(block: str, room: int) -> list[str]:
-    """The first sentences of a paragraph that is too long, as one text, if any fits."""
-    if block.startswith(("|", "```")):
-        return []
-    ends = [end.end() for end in re.finditer(r"\.(?= )", block[:room])]
-    return [block[:end] for end in reversed(ends) if block.count("`", 0, end) % 2 == 0][:1]
 
 
 def _shown(block: str) -> str:

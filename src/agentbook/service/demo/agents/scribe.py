@@ -75,7 +75,7 @@ class Instructions:
     unknown: str = UNKNOWN
     friendly: bool = False
     plain: bool = False
-    case: str | None = None
+    capitals: bool = False
     secret: bool = False
     script: tuple[str, ...] = ()
     understood: tuple[str, ...] = field(default=(), compare=False)
@@ -158,8 +158,7 @@ _POSITIVE_RULES = _rules(
     (r"\b(?:end|close|finish|conclude)\b.*\bwith\b", lambda match, quotes: {"closing": quotes[-1]} if quotes else {}),
     (r"\b(?:friendly|warm|warmly|kind|polite|politely|cheerful|like people)\b(?! sentences)", _set(friendly=True)),
     (r"\bplain text\b", _set(plain=True)),
-    (r"\b(?:upper ?case|capital letters|capitals)\b", _set(case="upper")),
-    (r"\b(?:lower ?case|small letters)\b", _set(case="lower")),
+    (r"\b(?:upper ?case|capital letters|capitals)\b", _set(capitals=True)),
 )  # fmt: skip
 _ROLE = re.compile(r"^(?:you are|you're|act as)\b", re.IGNORECASE)
 # A quote never contains its opening mark, so a long row of marks takes no longer.
@@ -347,8 +346,8 @@ def _format(sentences: Sequence[str], message: str, instructions: Instructions, 
     """
     is_plain = instructions.plain or instructions.form == "json"
     lines = [_MARKUP.sub("", line) for line in sentences] if is_plain else list(sentences)
-    if instructions.case:
-        lines = [line.upper() if instructions.case == "upper" else line.lower() for line in lines]
+    if instructions.capitals:
+        lines = [line.upper() for line in lines]
     code = next((block for block in hit.section.blocks if block.startswith("```")), None) if hit else None
     source = hit.section.source if hit else None
     if instructions.form == "json":

@@ -22,7 +22,6 @@ _MAX_HISTORY = 40  # messages
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.02, 0.05
 # A long reply is sent in larger pieces, so that a table does not take two minutes.
 _MAX_PIECES = 220
-_END_OF_WORD = re.compile(r"(?<=\S)(?=\s)")
 
 
 def readable(turn: TurnRequest) -> TurnRequest:
@@ -46,12 +45,7 @@ def split_words(text: str) -> list[str]:
     ['one', ' two', '  three']
     """
     size = max(1, -(-len(text) // _MAX_PIECES))
-    pieces, start = [], 0
-    while start < len(text):
-        end = _END_OF_WORD.search(text, start + size)
-        pieces.append(text[start : end.start() if end else len(text)])
-        start += len(pieces[-1])
-    return pieces
+    return re.findall(rf"\s*.{{{size}}}\S*|.+", text, re.DOTALL)
 
 
 async def pause(turn: TurnRequest, seconds: float) -> None:
