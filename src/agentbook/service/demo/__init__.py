@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
@@ -24,7 +25,6 @@ from .rows import (
     MINUTE_MS,
     Ids,
     SeededIds,
-    as_json,
     insert,
     midnight,
     read_yaml,
@@ -118,7 +118,7 @@ def _versions(ids: Ids, now_ms: int) -> Iterator[dict[str, Any]]:
                 "summary": version.summary,
                 "system_prompt": version.system_prompt,
                 "mode": version.mode,
-                "tools_json": as_json(version.tools),
+                "tools_json": msgspec.json.encode(version.tools).decode(),
                 "validation": version.validation,
                 "published_at": instant_of_ms(released) if version.published else None,
                 **seeded.timestamps(released - 10 * MINUTE_MS, released if version.published else None),

@@ -228,13 +228,9 @@ def keywords(text: str) -> list[str]:
     >>> keywords("What is the default page limit? The limit of a page!")
     ['default', 'page', 'limit']
     """
-    words = _WORD.findall(text.lower())
-    return list(dict.fromkeys(word for word in words if _names_a_subject(word)))
-
-
-def _names_a_subject(word: str) -> bool:
+    words = [word for word in _WORD.findall(text.lower()) if len(word) > 1 and word not in STOP_WORDS]
     # Of numbers, only the statuses of errors name one; others count things.
-    return word not in STOP_WORDS and (word.isdigit() <= bool(_STATUS.fullmatch(word))) and len(word) > 1
+    return list(dict.fromkeys(word for word in words if _STATUS.fullmatch(word) or not word.isdigit()))
 
 
 def _term(text: str) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ _FAILURE_RATE, _UNANSWERED_RATE, _EDITED_RATE = 0.018, 0.008, 0.004
 _SECOND_THREAD_RATE, _GOES_ON_AFTER_FAILURE, _UNNAMED_RATE = 0.42, 0.45, 0.08
 _ERROR = Failure(500, "ServerError", "Something went wrong")
 _SHARE_AT_FIRST = 0.85  # of the ordinary number of sessions, growing to all of it
+_STORY = read_yaml("month.yaml")
 
 Author = Mapping[str, str]
 Dialogue = list[tuple[Exchange, dict[str, str]]]  # each exchange with the values of its slots
@@ -98,8 +99,7 @@ class _Plan:
 
 def write_month(connection: Connection, ids_by_name: Ids, now_ms: int) -> list[AnsweredTask]:
     """Write sessions and their events; return the answered tasks."""
-    story = read_yaml("month.yaml")
-    month = _Month(ids_by_name, now_ms, cycle(story["failures"]), cycle(story["incident_failures"]))
+    month = _Month(ids_by_name, now_ms, cycle(_STORY["failures"]), cycle(_STORY["incident_failures"]))
     for plan in sorted(_plans(now_ms), key=lambda plan: plan.started_ms):
         month.add(plan)
     insert(connection, tables.sessions, month.sessions)
@@ -109,19 +109,18 @@ def write_month(connection: Connection, ids_by_name: Ids, now_ms: int) -> list[A
 
 def office_moment(seeded: SeededIds, day_ms: int, hours: str = "office_hours") -> int:
     """A random moment of a day, by the weights of its hours."""
-    weights = read_yaml("month.yaml")[hours]
+    weights = _STORY[hours]
     return day_ms + seeded.rng.choices(range(len(weights)), weights)[0] * HOUR_MS + seeded.rng.randrange(HOUR_MS)
 
 
 def _plans(now_ms: int) -> Iterator[_Plan]:
-    story = read_yaml("month.yaml")
-    for stream in story["streams"]:
+    for stream in _STORY["streams"]:
         due = 0.5
-        for day in reversed(range(story["days"])):
-            due += _expected(story, stream, day, midnight(now_ms, day))
+        for day in reversed(range(_STORY["days"])):
+            due += _expected(stream, day, midnight(now_ms, day))
             yield from (_plan(stream, day, number, midnight(now_ms, day)) for number in range(int(due)))
             due %= 1
-    incident, alerts = story["incident"], next(s for s in story["streams"] if s["threads"] == "on-call alerts")
+    incident, alerts = _STORY["incident"], next(s for s in _STORY["streams"] if s["threads"] == "on-call alerts")
     for number in range(incident["alerts"]):
         # Most come in the first two hours.
         day, hours = midnight(now_ms, incident["day"]), incident["to_hour"] - incident["from_hour"]
@@ -130,7 +129,7 @@ def _plans(now_ms: int) -> Iterator[_Plan]:
         yield _plan(alerts, incident["day"], 1_000 + number, day, at)
 
 
-def _expected(story: Mapping[str, Any], stream: Mapping[str, Any], day: int, day_ms: int) -> float:
+def _expected(stream: Mapping[str, Any], day: int, day_ms: int) -> float:
     """How many sessions of a stream a day should have, as a fraction."""
     if day < stream.get("until_day", 0):
         return 0.0
@@ -138,10 +137,10 @@ def _expected(story: Mapping[str, Any], stream: Mapping[str, Any], day: int, day
     if stream.get("type") == "time":
         return float(weekday < 5)
     # In an incident, people work whatever the day of the week.
-    share = 1.0 if stream.get("every_day") or day == story["incident"]["day"] else story["monday_to_sunday"][weekday]
-    grown = 1 - (1 - _SHARE_AT_FIRST) * day / story["days"]
-    if day <= story["busy"]["since_day"]:
-        grown = story["busy"]["more"]
+    share = 1.0 if stream.get("every_day") or day == _STORY["incident"]["day"] else _STORY["monday_to_sunday"][weekday]
+    grown = 1 - (1 - _SHARE_AT_FIRST) * day / _STORY["days"]
+    if day <= _STORY["busy"]["since_day"]:
+        grown = _STORY["busy"]["more"]
     return float(stream["a_day"] * share * grown)
 
 
@@ -230,9 +229,9 @@ class _Month:
         self, plan: _Plan, session_id: str, author: Author, said: Exchange, slots: Author, tokens: int, at: int
     ) -> list[EventRow]:
         """The events of one turn."""
-        seeded, rng, story = plan.seeded, plan.seeded.rng, read_yaml("month.yaml")
+        seeded, rng = plan.seeded, plan.seeded.rng
         agent = {"type": "agent", "id": self.ids["agents"][plan.agent], "name": plan.agent}
-        speed = story["agents"].get(plan.agent, story["others"])
+        speed = _STORY["agents"].get(plan.agent, _STORY["others"])
         in_incident, slowness = self.in_incident(at), self.slowness(plan.agent, at)
         task = seeded.id(at)
         events = [self._message(seeded, session_id, at, said.ask, task, author)]
@@ -241,7 +240,7 @@ class _Month:
             events.append(event_row(seeded, session_id, at, kind, task_id, agent, **fields))
 
         chance = rng.random()
-        rate = story["incident"]["failures"] if in_incident else _FAILURE_RATE
+        rate = _STORY["incident"]["failures"] if in_incident else _FAILURE_RATE
         # Limits and errors are those of models: an agent without one answers.
         fails = "model" in speed and chance < rate
         is_answered = "model" not in speed or rate <= chance <= 1 - _UNANSWERED_RATE
@@ -250,11 +249,11 @@ class _Month:
         steps = len(said.tools) + rng.choices((0, 1, 2), (5, 3, 1))[0]
         names = list(islice(cycle(said.tools or ["think"]), steps if is_answered else rng.randint(0, steps)))
         runs = [(name, names[:number].count(name)) for number, name in enumerate(names)]
-        loop = story["loops"]
+        loop = _STORY["loops"]
         if plan.agent == loop["agent"] and (midnight(self.now_ms) - midnight(at)) // DAY_MS in loop["days"]:
             runs += [run for run in runs if run == (loop["tool"], 0)] * loop["more"]
         for tool, number in runs:
-            rate, reason = story["failing_tools"].get(tool, (0.0, None))
+            rate, reason = _STORY["failing_tools"].get(tool, (0.0, None))
             # A tool that failed is run again.
             for error in (reason, None) if rng.random() < rate else (None,):
                 started = at + 2
@@ -288,15 +287,14 @@ class _Month:
         return row
 
     def in_incident(self, at: int) -> bool:
-        incident = read_yaml("month.yaml")["incident"]
+        incident = _STORY["incident"]
         day = midnight(self.now_ms, incident["day"])
         return bool(day + incident["from_hour"] * HOUR_MS <= at < day + incident["to_hour"] * HOUR_MS)
 
     def slowness(self, agent: str, at: int) -> float:
         """By how much the agent is slower at this time than it used to be."""
-        story = read_yaml("month.yaml")
-        factor = story["incident"]["slower"] if self.in_incident(at) else 1.0
-        change = story["slower"].get(agent)
+        factor = _STORY["incident"]["slower"] if self.in_incident(at) else 1.0
+        change = _STORY["slower"].get(agent)
         if change is not None and at >= released_ms(self.now_ms, change["since_day"]):
             factor *= change["times"]
         return float(factor)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from inspect import cleandoc
 from pathlib import Path
 
 from .manual import Section
@@ -18,7 +17,8 @@ from .manual import Section
 _PACKAGE = Path(__file__).parents[2]
 # What looks like code: with an underscore, a dot or a capital inside, or in backticks.
 _CODE = re.compile(r"`([A-Za-z_][\w.]*)`|\b((?:[A-Za-z]\w*\.)+\w+|\w+_\w+|[A-Z]\w*[a-z]{2,}\w*[A-Z]\w*|[a-z]+[A-Z]\w*)")
-_MODULES = {"plot": "frames.plot", "checks": "evaluation.checks", "errors": "api.errors"}
+# The modules of which every name can be asked for, with what stands before it.
+_PREFIXES = {"frames.plot": "plot.", "evaluation.checks": "checks.", "api.errors": ""}
 # What the manual calls objects of a class.
 _OBJECTS = {"lab": "PromptLab", "panel": "ChatPanel", "client": "Client", "chat": "Conversation"}
 _MOST = 2  # definitions of a name
@@ -42,12 +42,12 @@ def defined(question: str, sections: Sequence[Section]) -> list[Section]:
 
 def _docstring(name: str) -> list[Section]:
     owner, _, method = name.rpartition(".")
-    docs = _docstrings()
-    key = f"{_OBJECTS.get(owner, owner.capitalize())}.{method}" if owner and owner not in _MODULES else name
-    if key not in docs:
+    if is_method := owner not in ("", "plot", "checks"):
+        name = f"{_OBJECTS.get(owner, owner.capitalize())}.{method}"
+    if name not in (docs := _docstrings()):
         return []
-    text = re.split(r"\n[A-Z].*\n-{3,}\n", docs[key])[0].strip()
-    shown = key if owner and owner not in _MODULES else f"ab.{key}"
+    text = re.split(r"\n[A-Z].*\n-{3,}\n", docs[name])[0].strip()
+    shown = name if is_method else f"ab.{name}"
     return [Section("Python reference", shown, (*text.split("\n\n"), f"`help({shown})` shows all of it."))]
 
 
@@ -77,23 +77,17 @@ def _blocks(name: str, sections: Sequence[Section]) -> list[Section]:
 def _docstrings() -> dict[str, str]:
     """The docstrings of the public names and their public methods, by name."""
     homes: dict[str, str] = import_module("agentbook")._HOMES
-    return dict(
-        entry
-        for home in dict.fromkeys([*homes.values(), *_MODULES.values()])
-        for entry in _of_module(home, {name for name, of in homes.items() if of == home})
-    )
+    return dict(entry for home in dict.fromkeys([*homes.values(), *_PREFIXES]) for entry in _of_module(home, homes))
 
 
-def _of_module(home: str, public: set[str]) -> Iterator[tuple[str, str]]:
+def _of_module(home: str, homes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     path = _PACKAGE.joinpath(*home.split("."))
     files = sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
-    prefix = next((f"{name}." for name, of in _MODULES.items() if of == home and name != "errors"), "")
     for node in (node for file in files for node in ast.parse(file.read_text("utf-8")).body):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith("_"):
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
             continue
-        if node.name not in public and home not in _MODULES.values():
-            continue
-        yield f"{prefix}{node.name}", cleandoc(ast.get_docstring(node) or "")
-        for method in node.body if isinstance(node, ast.ClassDef) else ():
-            if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
-                yield f"{node.name}.{method.name}", ast.get_docstring(method) or ""
+        if home in _PREFIXES or homes.get(node.name) == home:
+            yield f"{_PREFIXES.get(home, '')}{node.name}", ast.get_docstring(node) or ""
+            for method in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+                    yield f"{node.name}.{method.name}", ast.get_docstring(method) or ""

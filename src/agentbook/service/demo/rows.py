@@ -17,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 import yaml
 from sqlalchemy import Connection, Table
 
@@ -122,7 +123,7 @@ def _columns(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms
         if name in table.c:
             row[name] = value
         elif f"{name}_json" in table.c:
-            row[f"{name}_json"] = as_json(value)
+            row[f"{name}_json"] = msgspec.json.encode(value).decode()
         elif name.endswith("_days") and f"{name.removesuffix('_days')}_at" in table.c:
             if name != "updated_days":
                 row[f"{name.removesuffix('_days')}_at"] = instant_of_ms(midnight(now_ms, value) + 12 * HOUR_MS)
@@ -150,8 +151,3 @@ def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
     """Insert `rows`, which must all have the same keys."""
     if rows:
         connection.execute(table.insert(), rows)
-
-
-def as_json(value: object) -> str:
-    """JSON text in the format of the ``*_json`` columns."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from .rows import read_yaml
 
 CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
@@ -75,20 +77,19 @@ def threads(workspace: str, kind: str = "chats") -> tuple[Thread, ...]:
     ``digests`` or ``trials``.
     """
     entries = read_yaml(f"topics/{_SAME_TOPICS.get(workspace, workspace)}.yaml")[kind]
-    return tuple(Thread(entry["name"], entry["gist"], _exchanges(entry["exchanges"])) for entry in entries)
+    return msgspec.convert(entries, tuple[Thread, ...])
 
 
 @cache
 def follow_ups() -> tuple[Exchange, ...]:
     """Exchanges that fit any thread; the slot ``{gist}`` is the thread's result."""
-    return _exchanges(read_yaml("topics/follow-ups.yaml")["exchanges"])
+    return msgspec.convert(read_yaml("topics/follow-ups.yaml")["exchanges"], tuple[Exchange, ...])
 
 
 @cache
 def versions() -> Mapping[str, tuple[Version, ...]]:
     """The versions of each agent that has a system prompt."""
-    entries = read_yaml("prompts.yaml")
-    return {agent: tuple(Version(**entry) for entry in each) for agent, each in entries.items()}
+    return msgspec.convert(read_yaml("prompts.yaml"), dict[str, tuple[Version, ...]])
 
 
 def draw_slots(rng: random.Random) -> dict[str, str]:
@@ -149,7 +150,3 @@ def run_of(tool: str, values: Mapping[str, str], number: int) -> Iterator[dict[s
 
     for part in read_yaml("steps.yaml").get(tool, (None, None)):
         yield None if part is None else {name: filled(value) for name, value in part.items()}
-
-
-def _exchanges(entries: list[dict[str, Any]]) -> tuple[Exchange, ...]:
-    return tuple(Exchange(entry["ask"], entry["reply"], tuple(entry.get("tools", ()))) for entry in entries)

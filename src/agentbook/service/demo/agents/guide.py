@@ -57,9 +57,8 @@ class Guide:
         turn = readable(turn)
         query = question_of(turn.message, turn.history)
         yield ToolStarted("search_documentation", {"query": query[:200]})
-        pages = (
-            self.manual if self.manual is not None else await asyncio.to_thread(manual)
-        )  # the first search builds the index
+        # The first search builds the index.
+        pages = self.manual if self.manual is not None else await asyncio.to_thread(manual)
         hits = await asyncio.to_thread(pages.search, query)
         await pause(turn, 0.15)
         yield ToolDone("search_documentation", search_result(hits))

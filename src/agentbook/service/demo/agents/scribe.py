@@ -39,9 +39,9 @@ class Instructions:
 
     Attributes
     ----------
-    sentences, words, points : int or None
-        Maximum numbers in the answer itself; `usual` is the number of sentences if the
-        prompt names none.
+    sentences, words : int or None
+        Maximum numbers in the answer itself, of which each point is a sentence; `usual`
+        is the number of sentences if the prompt names none.
     form : {"prose", "bullets", "numbers", "table", "json"}
     keys : tuple of str
         The keys of the JSON object.
@@ -60,7 +60,6 @@ class Instructions:
 
     sentences: int | None = None
     words: int | None = None
-    points: int | None = None
     usual: int = 4
     form: str = "prose"
     keys: tuple[str, ...] = ("answer", "source")
@@ -130,7 +129,7 @@ _NEGATIVE = re.compile(r"\b(?:never|do not|don['’]t|avoid|without|no|not)\b", 
 _NEGATIVE_RULES = _rules(
     (rf"\b(?:more|longer) than {_N} (?:short )?sentences?\b", _number("sentences")),
     (rf"\b(?:more|longer) than {_N} words?\b", _number("words")),
-    (rf"\bmore than {_N} (?:bullet )*(?:points?|bullets?|items?|steps?)\b", _number("points")),
+    (rf"\bmore than {_N} (?:bullet )*(?:points?|bullets?|items?|steps?)\b", _number("sentences")),
     (r"\bsources?\b", _set(sources=False)),
     (r"\b(?:examples?|code)\b", _set(code=False)),
     (r"\b(?:markdown|formatting)\b", _set(plain=True)),
@@ -142,7 +141,7 @@ _POSITIVE_RULES = _rules(
     (r"\b(?:say|ask|write)\b.*\bin this order\b", lambda match, quotes: {"script": tuple(quotes)} if quotes else {}),
     (rf"\b{_N} (?:short |plain |friendly |simple )*sentences?\b", _number("sentences")),
     (rf"\b{_N} words?\b", _number("words")),
-    (rf"\b{_N} (?:short |bullet |key )*(?:points?|bullets?|items?|steps?|lines?)\b", _number("points")),
+    (rf"\b{_N} (?:short |bullet |key )*(?:points?|bullets?|items?|steps?|lines?)\b", _number("sentences")),
     (r"\b(?:brief|briefly|short|concise|concisely|terse)\b(?! (?:sentences?|bullet|points?))", _set(usual=2)),
     (r"\b(?:detail|details|detailed|thorough|thoroughly|in depth)\b", _set(usual=12)),
     (r"\bjson\b", _set(form="json")),
@@ -313,7 +312,7 @@ def _best_sentences(query: str, instructions: Instructions, hit: Hit) -> list[st
     """
     avoided = re.compile(rf"\b(?:{'|'.join(map(re.escape, instructions.avoid)) or '(?!)'})\b", re.IGNORECASE)
     candidates = [sentence for sentence in _sentences(hit.section.blocks) if not avoided.search(sentence)]
-    limit = min(filter(None, (instructions.points, instructions.sentences)), default=instructions.usual)
+    limit = instructions.sentences or instructions.usual
     asked = _stems(query)
     ranking = sorted(range(len(candidates)), key=lambda index: (-len(asked & _stems(candidates[index])), index))
     best = [candidates[index] for index in sorted(ranking[:limit])]
