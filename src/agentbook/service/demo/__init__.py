@@ -36,6 +36,7 @@ from .texts import Version, versions
 
 __all__ = ["fixtures", "write", "write_once"]
 
+ACCOUNT = "acme"
 _STATE = select(tables.meta.c.value).where(tables.meta.c.name == "demo")
 # workspace -> number of contexts that were generated from tasks
 _GENERATED_NOTES = {"support": 5, "data": 4, "on-call": 4, "release": 2, "finance": 1, "shop": 1}
