@@ -23,18 +23,7 @@ from .. import ids
 from ..engines.base import Failure
 from ..engines.meter import failure
 from ..store import event_json, tables
-from .rows import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    SECOND_MS,
-    Ids,
-    SeededIds,
-    insert,
-    midnight,
-    read_yaml,
-    released_ms,
-)
+from .rows import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Ids, SeededIds, insert, midnight, read_yaml, released_ms
 from .texts import Exchange, Thread, fill, follow_ups, run_of, thread_values, threads
 
 _FAILURE_RATE, _UNANSWERED_RATE, _EDITED_RATE = 0.018, 0.008, 0.004
