@@ -84,26 +84,23 @@ def read_yaml(name: str) -> dict[str, Any]:
 
 def write_tables(connection: Connection, names: Sequence[str], now_ms: int) -> Ids:
     """Write the tables of YAML files in their order; return the ids of all rows."""
-    rows = [
-        (tables.metadata.tables[table], key, values)
-        for name in names
-        for table, entries in read_yaml(name).items()
-        for key, values in entries.items()
-    ]
-    made = [_made(*row, now_ms) for row in rows]
-    ids: Ids = {}
-    for (table, key, _), row in zip(rows, made, strict=True):
-        ids.setdefault(table.name, {})[key] = row["id"]
+    entries = {name: rows for file in names for name, rows in read_yaml(file).items()}
+    made = {
+        name: {key: _made(name, key, values, now_ms) for key, values in rows.items()} for name, rows in entries.items()
+    }
     # The ids are known first, because rows name each other.
-    for (table, key, values), row in zip(rows, made, strict=True):
-        insert(connection, table, [row | _columns(table, key, values, ids, now_ms)])
+    ids: Ids = {name: {key: row["id"] for key, row in rows.items()} for name, rows in made.items()}
+    for name, rows in entries.items():
+        for key, values in rows.items():
+            columns = _columns(tables.metadata.tables[name], key, values, ids, now_ms)
+            insert(connection, tables.metadata.tables[name], [made[name][key] | columns])
     return ids
 
 
-def _made(table: Table, key: str, values: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+def _made(table: str, key: str, values: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """The row's id and times."""
     # A seed of its own, so that the other rows stay the same if one comes or goes.
-    seeded = SeededIds(f"{table.name} {key}")
+    seeded = SeededIds(f"{table} {key}")
     created = midnight(now_ms, values["days"]) + seeded.rng.randrange(6 * HOUR_MS, 18 * HOUR_MS)
     updated = None
     if "updated_days" in values:
@@ -116,9 +113,7 @@ def _columns(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms
     # Copies of a credential share the seed of what they hold.
     seeded = SeededIds(f"{table.name} {values.get('copy_of', key)} holds")
     fake = f"{seeded.rng.getrandbits(32):08x}"
-    row: dict[str, Any] = {}
-    if "name" in table.c:
-        row["name"] = key
+    row: dict[str, Any] = {"name": key} if "name" in table.c else {}
     for name, value in json.loads(json.dumps(values).replace("{fake}", fake)).items():
         if name in table.c:
             row[name] = value

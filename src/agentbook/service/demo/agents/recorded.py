@@ -12,7 +12,6 @@ import itertools
 import random
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
@@ -38,7 +37,6 @@ _NUMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Recorded:
     """Answers with the exchange whose question is most like the message.
 
