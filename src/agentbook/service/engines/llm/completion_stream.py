@@ -138,15 +138,13 @@ class Completion:
         total, details = _count(usage.get("total_tokens")), usage.get("prompt_tokens_details")
         if total is not None:
             of_input = details if isinstance(details, Mapping) else {}
-            self.tokens, self.counts = (
-                total,
-                {
-                    "input_tokens": _count(usage.get("prompt_tokens")),
-                    "output_tokens": _count(usage.get("completion_tokens")),
-                    "cached_tokens": _count(of_input.get("cached_tokens")),
-                    "cache_write_tokens": _count(of_input.get("cache_write_tokens")),
-                },
-            )
+            self.tokens = total
+            self.counts = {
+                "input_tokens": _count(usage.get("prompt_tokens")),
+                "output_tokens": _count(usage.get("completion_tokens")),
+                "cached_tokens": _count(of_input.get("cached_tokens")),
+                "cache_write_tokens": _count(of_input.get("cache_write_tokens")),
+            }
 
 
 def _count(value: object) -> int | None:
