@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import re
 
-import pytest
-
 from agentbook.service.demo.texts import Thread, draw_slots, fill, follow_ups, run_of, thread_values, threads, versions
 
 WORKSPACES = (
@@ -39,15 +37,6 @@ def test_a_tool_that_runs_again_asks_something_else() -> None:
         assert first != second, tool
         assert result, tool
     assert list(run_of("think", values, 0)) == [None, None]
-
-
-def test_slots_depend_on_the_random_numbers_alone() -> None:
-    assert draw_slots(random.Random(3)) == draw_slots(random.Random(3)) != draw_slots(random.Random(4))
-
-
-def test_a_missing_kind_of_thread_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        threads("support", "alerts")
 
 
 def test_every_version_has_a_prompt_and_the_newest_is_last() -> None:
