@@ -177,10 +177,8 @@ def check_rules(rules: Sequence[Rule], history: History) -> list[Outcome]:
         try:
             parts.append(history.where(**rule.where) if rule.where else history)
             tables.append(_table(rule, parts[-1]))
-        except RuleError as error:
-            raise RuleError(str(error), number, *error.keys) from None
-        except (ValueError, TypeError) as error:
-            raise RuleError(f"{error}", number) from None
+        except (ValueError, TypeError) as error:  # of an analysis, too
+            raise RuleError(str(error), number, *getattr(error, "keys", ())) from None
     changes = [table["p"] for rule, table in zip(rules, tables, strict=True) if rule.limit is None]
     corrected = holm(np.concatenate([*changes, np.empty(0)]).astype(np.float64))
     outcomes = []
