@@ -95,7 +95,8 @@ def test_a_panel_without_its_agent_says_so_before_the_first_message(lab: Lab, pa
     page.run_all()
     panel, comparison = Panel(page, 1), Panel(page, 2)
     expect(panel.log).to_contain_text("Did you mean 'guide'?")
-    expect(panel.status).to_have_text("Not ready. See the message above.")
+    expect(panel.status).to_have_text("Not ready.")
+    expect(panel.root.locator(".ab-statusline")).to_be_hidden()
     expect(comparison.log).to_contain_text("Did you mean 'scribe'?")
     expect(comparison.log).to_contain_text("Did you mean 'acme~playground'?")
     assert axe_violations(panel.root) == []
@@ -130,6 +131,8 @@ def read_what_is_attached(page: Page, panel: Panel) -> None:
     expect(attached.locator("summary")).to_have_text("orders 2 rows × 1 column, 6 characters")
     attached.locator("summary").click()
     expect(attached.locator("th, td")).to_have_text(["id", "7", "8"])
+    for cell in attached.locator("th, td").all():
+        expect(cell).to_have_css("text-align", "right")
     page.screenshot("panel-attached")
     assert axe_violations(panel.root) == []
     panel.box.press_sequentially("What is this?")
@@ -196,7 +199,8 @@ def read_a_turn_that_was_cut(page: Page, panel: Panel) -> None:
     expect(panel.replies).to_have_text(["Let me look into that"])
     expect(panel.root.locator(".ab-agent")).to_contain_text("Incomplete: the reply was cut off here.")
     expect(panel.root.locator(".ab-failed")).to_have_count(1)
-    expect(panel.status).to_have_text("Failed. See the message above.")
+    expect(panel.status).to_have_text("Failed.")
+    expect(panel.root.locator(".ab-statusline")).to_be_hidden()
     page.screenshot("panel-cut")
     assert axe_violations(panel.root) == []
     panel.button("Try again").click()

@@ -166,10 +166,21 @@ def test_an_attached_table_is_shown_as_a_table(text: str, cells: list[list[str]]
     [part] = parts_of(text)
     page = file_html(part)
     rows = [
-        re.findall(r"<t[hd]>(.*?)</t[hd]>", row, re.DOTALL) for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
+        for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
     ]
     assert [[html.unescape(cell) for cell in row] for row in rows] == cells
     assert ("<p>8,900 more rows</p>" in page) == (len(cells) > 100)
+
+
+@pytest.mark.parametrize("format", ["csv", "markdown"])
+def test_columns_of_numbers_stand_on_the_right(format: str) -> None:
+    numbers = {"n": [7, -1204], "x": [0.00003, None], "a": ["1,204.5", "12 %"]}
+    words = {"day": ["2026-11-16", "7"], "nothing": [None, None], "ip": ["10.0.0.1", "8"]}
+    page = said(attachment(pd.DataFrame(numbers | words), format=format))
+    titles = re.findall(r"<th([^>]*)>(.*?)</th>", page)
+    assert [title for style, title in titles if style] == list(numbers)
+    assert page.count("<td>") == 2 * len(words)
 
 
 def test_what_is_no_table_is_shown_as_it_is() -> None:

@@ -46,6 +46,7 @@ class Part:
 
 
 _CELL, _ESCAPED = re.compile(r"\|((?:[^|\\]|\\.)+)"), re.compile(r"\\([\\|])")  # of a table in Markdown
+_NUMBER = re.compile(r"[-+−]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?\s?%?", re.IGNORECASE)
 # A block of code, which may have a title, or a table that has one.
 _PART = re.compile(
     r"""^(?:\*\*(?P<name>[^*\n]+)\*\*(?:[ ]\((?P<note>[^\n]*)\))?\n\n)?
@@ -115,13 +116,20 @@ def _content(part: Part) -> str:
 
 
 def _table(rows: list[list[str]]) -> str:
-    """Rows of texts, the first of which are titles."""
+    """Rows of texts, the first of which are titles; columns of numbers to the right."""
     more = f"<p>{len(rows) - MAX_ROWS - 1:,} more rows</p>" if len(rows) > MAX_ROWS + 1 else ""
-    html = "".join(
-        f"<tr>{''.join(f'<{tag}>{escape(text)}</{tag}>' for text in row)}</tr>"
-        for row, tag in zip(rows[: MAX_ROWS + 1], ["th", *["td"] * MAX_ROWS], strict=False)
-    )
+    titles, *shown = rows[: MAX_ROWS + 1]
+    filled = [(n, text.strip()) for row in shown for n, text in enumerate(row) if text.strip()]
+    numbers = {n for n, _ in filled} - {n for n, text in filled if not _NUMBER.fullmatch(text)}
+    html = _row(titles, "th", numbers) + "".join(_row(row, "td", numbers) for row in shown)
     return f'<div class="ab-md"><div class="ab-table" tabindex="0"><table>{html}</table></div>{more}</div>'
+
+
+def _row(texts: list[str], tag: str, numbers: set[int]) -> str:
+    # A sign stays before its number, also where words run from right to left.
+    style = ' class="ab-right"' + (' dir="ltr"' if tag == "td" else "")
+    cells = (f"<{tag}{style if n in numbers else ''}>{escape(text)}</{tag}>" for n, text in enumerate(texts))
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def attached_html(attached: Mapping[int, str]) -> str:

@@ -47,10 +47,12 @@ UNFINISHED = "Incomplete: the reply was still being written here."
 UNANSWERED = "There is no reply yet."
 INCOMPLETE = "The session may be incomplete."
 NO_REASON = "The platform sent no reason."
-NOT_READY = "Not ready. See the message above."
+NOT_READY = "Not ready."
 POLLING = "Replies appear only when they are complete, because no WebSocket could be opened."
 TRY_AGAIN = "Try again"
-CALM = ("Ready.", "Answered.", "All answered.", "Stopped listening.")  # the log says it, if it says anything
+FAILED = "Failed."
+# The log says it, if it says anything.
+CALM = ("Ready.", NOT_READY, "Answered.", "All answered.", FAILED, "Stopped listening.")
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
 # Of steps
@@ -66,7 +68,7 @@ MAX_CACHED = 8_000  # characters of a text whose HTML is cached
 
 
 def is_calm(status: str, is_busy: bool) -> bool:
-    """Whether nothing happens and nothing went wrong: a page only reads it aloud.
+    """Whether nothing happens that the log does not show: a page only reads it aloud.
 
     Examples
     --------

@@ -340,7 +340,7 @@ def _describe_pending(exchange: Exchange, name: str) -> str:
 
 _ENDED = {
     "answered": "Answered.",
-    "failed": "Failed. See the message above.",
+    "failed": message_html.FAILED,
     "stopped": "Stopped listening.",
 }
 
