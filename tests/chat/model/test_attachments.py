@@ -114,7 +114,7 @@ def test_a_panel_shows_what_is_attached_before_it_is_sent() -> None:
     panel = make(FakePlatform(echo))
     page = PagePerson(panel)
     first, second = panel.attach(FRAME, "data", rows=1), panel.attach("and this")
-    names = re.findall(r"<strong>(.*?)</strong></bdi> (.*?)</summary>", page.files)
+    names = re.findall(r"<strong>(.*?)</strong></bdi> <bdi>(.*?)</bdi></summary>", page.files)
     assert names == [("data", "the first 1 of 3 rows × 2 columns, 12 characters"), ("text", "8 characters")]
     page.say(do="attach", name="far.csv", text="x" * (READ_BYTES + 1), size=10**9)
     page.say(do="attach", name="wrong.csv", text="", size=0)
