@@ -196,7 +196,10 @@ def test_what_the_notebook_on_the_prompt_lab_says_of_its_verdicts() -> None:
     assert few["more_inputs"].min() < len(MORE)
     careful, brief = compare_variants(results, checks, "plain", "passed").to_dict("records")
     assert (careful["verdict"], brief["verdict"], brief["before"], brief["after"]) == ("open", "better", 0, 1)
-    _, is_open = decision(compare_variants(results, checks, "plain"), "brief", "plain")
+    each = compare_variants(results, checks, "plain")
+    is_better = each["variant"].eq("careful") & each["verdict"].eq("better")
+    assert each.loc[is_better, "metric"].tolist() == ["sourced"]
+    _, is_open = decision(each, "brief", "plain")
     assert not is_open
 
 
