@@ -340,12 +340,12 @@ def _reply(value: Any, problem: Problems) -> list[Item | Result]:
 
 def _said(message: Any, problem: Problems, role: str | None = None) -> list[Item | Result]:
     items, whole = items_of(message, problem, role), opened(message) if isinstance(message, dict) else {}
-    usage = _used({**mapping(whole.get("meta")), **whole}) if is_agents(message) else {}
+    about, is_agent = whole, is_agents(message)
+    for name in ("metadata", "meta", "response_metadata"):
+        about = {**inner, **about} if (inner := mapping(whole.get(name))) else about
+    usage = (_used(whole) or _used(about)) if is_agent else {}
     if usage and not any(isinstance(item, Message) for item in items):  # it made calls alone
         items.insert(0, Message("assistant", is_reply=False))
-    about = dict(whole)
-    for name in ("metadata", "meta", "response_metadata"):
-        about = {**mapping(whole.get(name)), **about}
     created = mapping(whole.get("time")).get("created")  # of opencode
     at = problem.time(first(whole, "created_at", "createdAt", "timestamp", "ts") or created, "created_at")
     for item in items:
@@ -355,7 +355,7 @@ def _said(message: Any, problem: Problems, role: str | None = None) -> list[Item
             item.extra = {name: value for name, value in message.items() if name not in _KNOWN and value is not None}
             item.author = message.get("name") if item.role == "user" else None
             item.usage = usage or None
-            item.model = text_or_none(first(about, *_MODELS)) if is_agents(message) else None
+            item.model = text_or_none(first(about, *_MODELS)) if is_agent else None
     return items
 
 
