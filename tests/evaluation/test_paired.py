@@ -71,6 +71,14 @@ def test_only_inputs_that_both_answered_count() -> None:
     assert table["short"]["verdict"] == "open"
 
 
+def test_a_question_that_failed_passes_no_check_until_it_is_answered() -> None:
+    answers = [answer("now", str(n), n >= 12) for n in range(24)] + [answer("new", str(n), True) for n in range(12)]
+    answers += [Answer("new", str(n), status="failed", reason="crash") for n in range(24)]
+    assert rows(answers)["short"]["effect"] == 0
+    assert rows(answers)["short"]["n"] == 24
+    assert rows(answers)["latency_s"]["n"] == 12
+
+
 def test_latencies_are_compared_as_ratios() -> None:
     answers = [answer("now", str(n), True, latency_s=2.0**n) for n in range(8)]
     answers += [answer("brief", str(n), True, latency_s=2.0 ** (n - 1) * (1 + n / 100)) for n in range(8)]

@@ -231,7 +231,9 @@ class Estimate:
 def compare_variants(
     results: pd.DataFrame, checks: Sequence[str], baseline: str, metrics: str | Iterable[str] | None = None
 ) -> pd.DataFrame:
-    """The other variants compared with one of them, on the inputs that both answered.
+    """The other variants compared with one of them, on the inputs that both were asked.
+
+    A question that failed passes no check. Scores and latencies need a reply of both.
 
     Parameters
     ----------
@@ -296,7 +298,7 @@ def compare_variants(
     import pandas as pd
 
     chosen = _metrics(checks, metrics)
-    rows = list(_rows(results[results["status"] == "answered"], chosen, baseline))
+    rows = list(_rows(_decided(results, checks), chosen, baseline))
     p = np.array([row["p"] for row in rows], np.float64)
     corrected = holm(p)
     for row, each, level in zip(rows, corrected, levels(p, corrected, np.count_nonzero(~np.isnan(p))), strict=True):
@@ -312,6 +314,17 @@ def compare_variants(
             row["more_inputs"] = 0
     frame = pd.DataFrame(rows, columns=list(_PAIRED_COLUMNS))
     return typed(frame, _PAIRED_COLUMNS, {"verdict": VERDICTS})
+
+
+def _decided(results: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
+    """What was answered, and what failed and was never answered: it passed no check."""
+    pairs = results.set_index(["variant", "input"]).index
+    is_answered = results["status"] == "answered"
+    has_failed = (results["status"] == "failed") & ~pairs.isin(pairs[is_answered])
+    decided = results[is_answered | has_failed].copy()
+    if checks and has_failed.any():
+        decided.loc[has_failed, [*checks, "passed"]] = False
+    return decided
 
 
 def _metrics(checks: Sequence[str], metrics: str | Iterable[str] | None) -> list[str]:

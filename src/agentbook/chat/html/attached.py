@@ -96,7 +96,9 @@ def file_html(part: Part, *, live: bool = False) -> str:
     *what, size = masked.split(", ") if masked else [""]
     details = f"Masked: {escape(', '.join(what))}"
     badge = f' <span class="ab-badge" title="{details}">masked</span>' if masked else ""
-    summary = f"<summary><bdi><strong>{escape(part.name)}</strong></bdi> <bdi>{escape(words + size)}</bdi>{badge}</summary>"
+    summary = (
+        f"<summary><bdi><strong>{escape(part.name)}</strong></bdi> <bdi>{escape(words + size)}</bdi>{badge}</summary>"
+    )
     note = f'<div class="ab-masked">{details}</div>' if masked else ""
     source = f' data-source="{escape(part.source)}"' if live else ""
     return f'<details class="ab-file"{source}>{summary}{note}{_content(part)}</details>'

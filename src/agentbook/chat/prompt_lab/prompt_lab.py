@@ -935,9 +935,10 @@ class PromptLab:
     def compare_variants(
         self, baseline: str | Variant | None = None, *, metrics: str | Iterable[str] | None = None
     ) -> pd.DataFrame:
-        """The other variants compared with one, on the inputs that both answered.
+        """The other variants compared with one, on the inputs that both were asked.
 
-        The input is the unit: repeats of an input are averaged first.
+        The input is the unit: repeats of an input are averaged first. A question that
+        failed passes no check; scores and latencies need a reply of both.
 
         Parameters
         ----------
