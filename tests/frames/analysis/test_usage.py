@@ -94,6 +94,10 @@ SOURCES: dict[str, dict[str, Any]] = {
         "input_tokens": 1000, "output_tokens": 10, "total_tokens": 1010,
         "input_token_details": {"cache_read": 600, "cache_creation": 0, "ephemeral_1h_input_tokens": 100},
     },
+    "thoughts beside the output": {
+        "input_tokens": 1000, "output_tokens": 4, "total_tokens": 1010, "output_token_details": {"reasoning": 6},
+        "input_token_details": {"cache_read": 600, "cache_creation": 100},
+    },
     "MLflow": {
         "input_tokens": 1000, "output_tokens": 10, "total_tokens": 1010, "cache_read_input_tokens": 600,
         "cache_creation_input_tokens": 100,

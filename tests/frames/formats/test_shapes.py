@@ -45,7 +45,9 @@ TRACE = {
     "id": "t1", "timestamp": "2026-11-02T10:00:00Z", "name": "desk", "sessionId": "s1", "userId": "ada", "input": "Hi",
     "output": "Yes", "latency": 5.0, "totalCost": 0.5, "observations": ["o1"], "scores": [],
 }  # fmt: skip
-USED = {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25, "input_tokens_cache_read": 4}
+USED = {
+    "input_tokens": 14, "output_tokens": 5, "total_tokens": 25, "input_tokens_cache_read": 4, "input_tokens_cache_write": 2,
+}  # fmt: skip
 SAMPLE = {
     "id": 1, "epoch": 1, "input": "Hi", "target": "Yes", "scores": {}, "model_usage": {"small": USED},
     "messages": [
@@ -447,9 +449,8 @@ def test_the_samples_of_an_eval_file(tmp_path: Path, method: int) -> None:
             archive.writestr(f"samples/{name}.json", packed, zipfile.ZIP_STORED if method == 93 else method)
             archive.filelist[-1].compress_type = method  # Inspect packs by zstd, which this Python cannot write
     history = ab.read_conversations(path)
-    assert history.turns[["session_id", "reply", "latency_s", "cached_tokens"]].to_numpy().tolist() == [
-        ["1", "Yes", 5.0, 4], ["1/2", "Yes", 5.0, 4]
-    ]  # fmt: skip
+    columns = ["session_id", "reply", "latency_s", "input_tokens", "cached_tokens", "cache_write_tokens"]
+    assert history.turns[columns].to_numpy().tolist() == [[id_, "Yes", 5.0, 20, 4, 2] for id_ in ("1", "1/2")]
     assert ab.steps(history)[["name", "error"]].to_numpy().tolist() == [["bash", "slow"]] * 2
     assert len(ab.load_problems(history)) == 1
 

@@ -67,6 +67,8 @@ COUNTS = {
 }
 CACHE = ("cached_tokens", "cache_write_tokens")
 DETAILS = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details", "input_token_details")
+_OUT_DETAILS = ("output_token_details", "output_tokens_details", "completion_tokens_details")
+_THOUGHTS = ("reasoning", "reasoning_tokens", "thoughts_token_count")  # Gemini's are beside its output
 _LASTING = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")  # written to a cache, by how long it lasts
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")  # Anthropic: beside its ``input_tokens``
 _COSTS = ("reported_cost", "cost_usd", "total_cost", "cost")
@@ -459,7 +461,8 @@ def _sum(every: Sequence[Mapping[str, Any]], name: str, of_known: bool = False) 
 def numbers_of(usage: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers in one ``usage`` object, by the names of `MEASURES`.
 
-    An estimate is no count. Tokens of a cache are a part of the input where the source
+    An estimate is no count. Thoughts are a part of the output where the total says that
+    they are beside it. Tokens of a cache are a part of the input where the source
     says so, by its names or by its total, and are added to it where they are counted
     beside it, or are more than it.
 
@@ -489,6 +492,10 @@ def numbers_of(usage: Mapping[str, Any]) -> dict[str, Any]:
             is_beside = total != into + out
         numbers["input_tokens"] = into = into + cache if is_beside or cache > into else into
     if into is not None and out is not None:
+        beside = [usage, *(usage[name] for name in _OUT_DETAILS if isinstance(usage.get(name), Mapping))]
+        thoughts = next((each[name] for each in beside for name in _THOUGHTS if is_count(each.get(name))), 0)
+        if thoughts and total == into + out + thoughts:
+            numbers["output_tokens"] = out = out + thoughts
         numbers["tokens"] = max(total or 0, into + out)
     cost = next((usage[name] for name in _COSTS if name in usage and is_cost(usage[name])), None)
     return numbers if cost is None else {**numbers, "reported_cost": cost}

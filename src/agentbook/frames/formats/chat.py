@@ -45,6 +45,10 @@ _MESSAGES = ("messages", "contents", "input")
 _TALKS = re.compile(r"^(?!.*input).*(messages|conversation|chat|dialog|transcript|history|events|turns)", re.I)
 # The column that says of which conversation a message is.
 GROUP = re.compile(r"(conversation|convo?|session|thread|chat|ticket|dialogue?|case)(_?(id|hash|no|number))?", re.I)
+_INSPECT = {
+    "input_tokens_cache_read": "cache_read_input_tokens",
+    "input_tokens_cache_write": "cache_creation_input_tokens",
+}
 _COSTS = ("response_cost", "spend", "cost")
 _MODELS = ("model", "model_name", "modelVersion", "modelID", "ai_model_id")
 _PARTS = {"choices", "output", "role", "body", "messages"}  # of these, which no text that the model wrote has
@@ -240,7 +244,7 @@ def _describe(talk: Conversation, record: Mapping[str, Any], problem: Problems) 
             if isinstance(item, Message) and item.role == "assistant":
                 item.model = model or item.model
         if counts := {  # of all calls in a sample of Inspect
-            model: {name.replace("input_tokens_cache_", "cache_"): count for name, count in mapping(each).items()}
+            model: {_INSPECT.get(name, name): count for name, count in mapping(each).items()}
             for model, each in mapping(record.get("model_usage")).items()
         }:
             last.usage = {BY_MODEL: counts}
