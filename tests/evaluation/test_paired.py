@@ -20,8 +20,8 @@ from agentbook.evaluation.statistics import (
     describe,
     flip_signs,
     inputs_to_add,
-    t_quantile,
 )
+from agentbook.frames.analysis.clusters import t_quantile
 from chat.prompt_lab.lab_platform import LabPlatform, make_lab
 
 

@@ -18,7 +18,6 @@ the number of inputs first and looking once needs the fewest of them.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..frames.analysis.clusters import holm, levels, p_value
+from ..frames.analysis.clusters import holm, levels, p_value, t_quantile
 from ..frames.tabular import typed
 
 if TYPE_CHECKING:
@@ -490,22 +489,6 @@ def flip_signs(differences: Floats) -> float:
         return p_value(float(changed.sum() / math.sqrt(changed @ changed)))
     signs = np.random.default_rng(0).integers(0, 2, (_FLIPS, n), np.int8) * 2 - 1
     return (float((np.abs(signs @ changed) >= total).sum()) + 1) / (_FLIPS + 1)
-
-
-@functools.lru_cache(maxsize=256)
-def t_quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's distribution.
-
-    Examples
-    --------
-    >>> [round(t_quantile(freedom), 3) for freedom in (1, 4, 30)]
-    [12.706, 2.776, 2.042]
-    """
-    x = np.linspace(0, 13, 100_001)
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
-    density = scale * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
-    area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(x))])
-    return float(np.interp(0.5 - LEVEL / 2, area, x))
 
 
 def inputs_to_add(differences: Floats, level: float = LEVEL, is_binary: bool = False) -> int | None:

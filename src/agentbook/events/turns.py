@@ -109,8 +109,8 @@ class Turn:
 
     @property
     def latency_s(self) -> float | None:
-        """Seconds from the question's to the reply's `created_at`; None while open."""
-        if self.asked_at is None or self.replied_at is None:
+        """Seconds from the question's `created_at` to the reply's; None if not known."""
+        if self.asked_at is None or self.replied_at is None or self.replied_at < self.asked_at:
             return None
         return (self.replied_at - self.asked_at).total_seconds()
 

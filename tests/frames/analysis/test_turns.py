@@ -189,6 +189,15 @@ def test_an_old_open_turn_is_unanswered() -> None:
     assert turns(frame)["status"].cat.categories.to_list() == list(STATUSES)
 
 
+def test_a_reply_before_its_question_took_no_time_that_is_known() -> None:
+    late = {"created_at": (START + timedelta(days=1)).isoformat()}
+    frame = frame_of(
+        {"s": [event(0, "message", {"text": "?"}, "user", **late), event(3, "runtime_done", {"text": "!"})]}
+    )
+    assert turns(frame)["status"].to_list() == ["answered"]
+    assert turns(frame)["latency_s"].isna().all()
+
+
 def test_the_clock_can_be_the_id() -> None:
     frame = frame_of({"s": [event(0, "message", {"text": "?"}, "user"), event(3, "runtime_done", {"text": "!"})]})
     assert turns(frame)["latency_s"].to_list() == [7.5]

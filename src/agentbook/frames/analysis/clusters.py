@@ -15,6 +15,7 @@ the days of a span differ by more than that.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -177,3 +178,19 @@ def levels(p: Floats, p_holm: Floats, tests: Any) -> Floats:
     # multiplied: the whole correction is always on the safe side.
     hidden = (p_holm >= 1) | (p_holm <= 0)
     return np.where(hidden, ALPHA / np.maximum(tests, 1), level)
+
+
+@functools.lru_cache(maxsize=256)
+def t_quantile(freedom: int) -> float:
+    """The 97.5 % quantile of Student's distribution.
+
+    Examples
+    --------
+    >>> [round(t_quantile(freedom), 3) for freedom in (1, 4, 30)]
+    [12.706, 2.776, 2.042]
+    """
+    x = np.linspace(0, 13, 100_001)
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    density = scale * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
+    area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(x))])
+    return float(np.interp(0.5 - ALPHA / 2, area, x))

@@ -157,6 +157,7 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, contents: 
     keys = list(zip(turn.tolist(), (step.task_id for step in steps), strict=True))
     numbers: dict[Any, int] = dict(zip(keys, number.tolist(), strict=True))
     parent = [numbers.get((place, step.parent)) for (place, _), step in zip(keys, steps, strict=True)]
+    took = pd.Series(ended - started).dt.total_seconds()
     table: dict[str, Any] = {
         "session_id": pd.Series(columns.sessions[columns.session[assignment.starts[turn]]], dtype="str"),
         "turn": assignment.number[turn],
@@ -171,7 +172,7 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, contents: 
         "status": category([1 if step.failed else 0 if step.done else 2 for step in steps], STATUSES),
         "started_at": pd.Series(started).dt.tz_localize("UTC"),
         "ended_at": pd.Series(ended).dt.tz_localize("UTC"),
-        "duration_s": pd.Series(ended - started).dt.total_seconds(),
+        "duration_s": took.where(took >= 0),
         "event_id": rows_at(events["id"], np.where(end >= 0, end, first)[order]),
         "task_id": rows_at(events["task_id"], first[order]),
     }

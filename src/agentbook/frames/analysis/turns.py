@@ -130,7 +130,8 @@ def turns(
                                                   several have one name, with a part of
                                                   the id
         status          category                  answered, failed, unanswered or open
-        latency_s       float64             s     from `asked_at` to `replied_at`
+        latency_s       float64             s     from `asked_at` to `replied_at`; NaN
+                                                  if that is before it
         session_id      str                       the session
         turn            int64                     number within the session, from 1
         message_id      str                       the event that opened the turn; null
@@ -428,6 +429,7 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
     question = np.where(columns.opens[starts], starts, -1)
     asked_at, replied_at = rows_at(events[clock], question), rows_at(events[clock], last)
     status = np.where(failure >= 0, 1, np.where(reply >= 0, 0, 3))
+    latency = (replied_at - asked_at).dt.total_seconds()
     subtask = columns.done & ~columns.has_text & ~columns.opens & ~columns.fails
     table: dict[str, Any] = {
         "session_id": pd.Series(columns.sessions[columns.session[starts]], dtype=STR),
@@ -440,7 +442,7 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         else pd.Series(None, range(count), dtype=STR),
         "asked_at": asked_at,
         "replied_at": replied_at,
-        "latency_s": (replied_at - asked_at).dt.total_seconds(),
+        "latency_s": latency.where(latency >= 0),
         "status": category(status, STATUSES),
         "failure": _kinds(failures, failure),
         "failure_status": rows_at(pd.Series([failure.status for failure in failures], dtype=pd.Int64Dtype()), failure),
