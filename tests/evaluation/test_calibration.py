@@ -39,6 +39,18 @@ def test_verdicts_are_compared_with_what_most_people_said() -> None:
     assert calibration == Calibration(right_passes=1, wrong_passes=1, right_failures=1, wrong_failures=1)
 
 
+def test_turns_of_a_session_that_are_alike_say_less() -> None:
+    passed, good = [True] * 96 + [False] * 24, [True] * 84 + [False] * 36
+
+    def reach(per_session: int) -> float:
+        labels = said(good).assign(session_id=[f"s{n // per_session}" for n in range(len(good))])
+        share, low, high = ab.calibration(scored(passed, per_session), labels).correct(0.8, 120)
+        assert share == pytest.approx(0.7)
+        return high - low
+
+    assert reach(8) > 2 * reach(1)
+
+
 def test_scores_of_sessions_are_compared_with_labels_of_sessions() -> None:
     scores = scored([True, False, True]).drop(columns="message_id")
     of_sessions = said([True, False, False]).assign(message_id=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ class Calibration:
         Replies that passed, and that people found good or bad.
     right_failures, wrong_failures : int
         Replies that failed, and that people found bad or good.
+    design_effects : tuple of float
+        Of the labels and of all verdicts: how many times their variance is that of
+        independent replies, because the turns of a session resemble each other.
 
     Examples
     --------
@@ -42,6 +45,7 @@ class Calibration:
     wrong_passes: int
     right_failures: int
     wrong_failures: int
+    design_effects: tuple[float, float] = field(default=(1.0, 1.0), compare=False)
 
     @property
     def labels(self) -> int:
@@ -101,13 +105,14 @@ class Calibration:
         return ""
 
     def __repr__(self) -> str:
-        return f"Calibration{astuple(self)}{': ' * bool(self.warning)}{self.warning}"
+        return f"Calibration{astuple(self)[:4]}{': ' * bool(self.warning)}{self.warning}"
 
     def correct(self, rate: float, replies: int) -> tuple[float, float, float]:
         """The share of good replies behind a pass rate, with a 95 % interval.
 
         The rate p becomes (p + specificity - 1) / (sensitivity + specificity - 1).
-        The interval includes the error of the calibration.
+        The interval includes the error of the calibration, and is as wide as the
+        likeness of the turns of a session asks for.
 
         Parameters
         ----------
@@ -128,9 +133,11 @@ class Calibration:
         # Lang and Reiczigel (2014): a perfect calibration on few labels, or a perfect
         # pass rate of few replies, is not certain.
         z = NormalDist().inv_cdf(1 - LEVEL / 2)
-        passed = (replies * rate + z**2 / 2) / (replies + z**2)
-        sensitivity, of_good = (self.good * self.sensitivity + 1) / (self.good + 2), self.good + 2
-        specificity, of_bad = (self.bad * self.specificity + 1) / (self.bad + 2), self.bad + 2
+        known_good, known_bad = (n / self.design_effects[0] for n in (self.good, self.bad))
+        judged = replies / self.design_effects[1]
+        passed = (judged * rate + z**2 / 2) / (judged + z**2)
+        sensitivity, of_good = (known_good * self.sensitivity + 1) / (known_good + 2), known_good + 2
+        specificity, of_bad = (known_bad * self.specificity + 1) / (known_bad + 2), known_bad + 2
         power = sensitivity + specificity - 1
         if not power > 0:
             return min(1.0, max(0.0, share)), 0.0, 1.0
@@ -139,7 +146,7 @@ class Calibration:
             centre * sensitivity * (1 - sensitivity) / of_good,
             (1 - centre) * specificity * (1 - specificity) / of_bad,
         )
-        variance = passed * (1 - passed) / (replies + z**2) + centre * spread[0] + (1 - centre) * spread[1]
+        variance = passed * (1 - passed) / (judged + z**2) + centre * spread[0] + (1 - centre) * spread[1]
         reach = z * math.sqrt(variance) / power
         centre += 2 * z**2 * (spread[0] - spread[1])
         share, low, high = (min(1.0, max(0.0, each)) for each in (share, centre - reach, centre + reach))
@@ -216,7 +223,19 @@ def calibration(
         raise ValueError(
             "Nothing has both a verdict and a label: label the turns or sessions that were scored, or more of them."
         )
-    return calibrate(zip(pairs["passed"].astype(bool), pairs["good"], strict=True))
+    right, judged = pairs["passed"].astype(bool) == pairs["good"], table[table["passed"].notna()]
+    of_labels = _design_effect(right, pairs["session_id"])
+    effects = of_labels, _design_effect(judged["passed"].astype(bool), judged["session_id"])
+    return replace(calibrate(zip(pairs["passed"].astype(bool), pairs["good"], strict=True)), design_effects=effects)
+
+
+def _design_effect(values: pd.Series, sessions: pd.Series) -> float:
+    """The variance of a share of clusters by that of independent values."""
+    mean, count, clusters = values.mean(), len(values), sessions.nunique()
+    if mean in (0, 1) or clusters < 2:  # how alike they are does not show
+        return count / clusters
+    sums = (values - mean).groupby(sessions.to_numpy()).sum()
+    return max(1.0, float((sums**2).sum() * clusters / (clusters - 1) / (count * mean * (1 - mean))))
 
 
 def _only(name: str | None, names: pd.Series, noun: str) -> str:

@@ -109,7 +109,7 @@ class Turn:
 
     @property
     def latency_s(self) -> float | None:
-        """Seconds from the question's `created_at` to the reply's; None if not known."""
+        """Seconds from the question's `created_at` to the reply's, if known."""
         if self.asked_at is None or self.replied_at is None or self.replied_at < self.asked_at:
             return None
         return (self.replied_at - self.asked_at).total_seconds()
