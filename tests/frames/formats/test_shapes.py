@@ -197,7 +197,7 @@ LIBRARIES: list[Any] = [
     ]},
     {"messages": [
         {"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "Be kind."},
-                                      {"part_kind": "user-prompt", "content": "Hi"}]},
+                                      {"part_kind": "user-prompt", "content": "Hi", "timestamp": AT}]},
         {"kind": "response", "usage": {"input_tokens": 15, "output_tokens": 4},
          "parts": [{"part_kind": "tool-call", "tool_name": "ls", "args": {}, "tool_call_id": "t"}]},
         {"kind": "request", "parts": [{"part_kind": "tool-return", "tool_name": "ls", "content": "x", "tool_call_id": "t"}]},

@@ -49,6 +49,7 @@ _INSPECT = {
     "input_tokens_cache_read": "cache_read_input_tokens",
     "input_tokens_cache_write": "cache_creation_input_tokens",
 }
+_TIMES = ("created_at", "createdAt", "timestamp", "ts")
 _COSTS = ("response_cost", "spend", "cost")
 _MODELS = ("model", "model_name", "modelVersion", "modelID", "ai_model_id")
 _PARTS = {"choices", "output", "role", "body", "messages"}  # of these, which no text that the model wrote has
@@ -350,8 +351,9 @@ def _said(message: Any, problem: Problems, role: str | None = None) -> list[Item
     usage = (_used(whole) or _used(about)) if is_agent else {}
     if usage and not any(isinstance(item, Message) for item in items):  # it made calls alone
         items.insert(0, Message("assistant", is_reply=False))
-    created = mapping(whole.get("time")).get("created")  # of opencode
-    at = problem.time(first(whole, "created_at", "createdAt", "timestamp", "ts") or created, "created_at")
+    inner: list[Any] = [whole.get("time"), *(whole["parts"] if isinstance(whole.get("parts"), list) else ())]
+    times = (first(each, *_TIMES, "created") for each in [whole, *inner] if isinstance(each, dict))
+    at = problem.time(next(filter(None, times), None), "created_at")
     for item in items:
         if not isinstance(item, Result):
             item.at = at
