@@ -351,8 +351,8 @@ def _said(message: Any, problem: Problems, role: str | None = None) -> list[Item
     usage = (_used(whole) or _used(about)) if is_agent else {}
     if usage and not any(isinstance(item, Message) for item in items):  # it made calls alone
         items.insert(0, Message("assistant", is_reply=False))
-    inner: list[Any] = [whole.get("time"), *(whole["parts"] if isinstance(whole.get("parts"), list) else ())]
-    times = (first(each, *_TIMES, "created") for each in [whole, *inner] if isinstance(each, dict))
+    holders: list[Any] = [whole, whole.get("time"), *(whole["parts"] if isinstance(whole.get("parts"), list) else ())]
+    times = (first(each, *_TIMES, "created") for each in holders if isinstance(each, dict))
     at = problem.time(next(filter(None, times), None), "created_at")
     for item in items:
         if not isinstance(item, Result):
