@@ -12,11 +12,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pandas as pd
@@ -24,6 +26,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api import policy
+from agentbook.api.transport import SyncTransport
 from agentbook.live import watch as watching
 from agentbook.live.watch import html_of, send_message
 from frames.accounts import Account, busy_account
@@ -452,14 +455,22 @@ def test_an_address_may_have_no_path(receiver: Receiver, end: str) -> None:
     assert receiver.received == [("/?sig=moon" if end else "/", {"id": "1"})]
 
 
-@pytest.mark.parametrize("status", [404, 302, 500])
-def test_a_refusal_says_the_host_and_no_secret(receiver: Receiver, status: int) -> None:
-    receiver.statuses = [status] * 9
-    with pytest.raises(ab.errors.AgentbookError) as raised:
-        send_message(receiver.url, {"id": "1"})
-    assert "127.0.0.1" in str(raised.value)
-    assert str(status) in str(raised.value)
-    assert "tide-secret" not in str(raised.value)
+@pytest.mark.parametrize("status", [404, 302, 500, None])
+def test_no_log_and_no_traceback_shows_more_of_an_address_than_its_host(
+    watched: Watched, receiver: Receiver, status: int | None, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    receiver.statuses = [status or 200] * 9
+    if status is None:
+        monkeypatch.setattr(SyncTransport, "_receive", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(ab.errors.AgentbookError if status else KeyboardInterrupt) as raised:
+        watched.watch.alert({"analysis": "latency", "limit": "n <= 0"}, receiver.url)
+    shown = traceback.TracebackException(raised.type, raised.value, raised.tb.tb_next, capture_locals=True)
+    report = "".join([*shown.format(), caplog.text])
+    assert ("tide-secret" in report, "moon" in report) == (False, False)
+    if status is not None:
+        assert f"127.0.0.1 did not accept the message (HTTP {status})" in report
+        assert f"HTTP Request: POST {receiver.url.partition('hooks')[0]} " in caplog.text
 
 
 @pytest.mark.parametrize("url", ["http://host/x", "ftp://127.0.0.1/x", "https://me:pw@host/x", "https://h:99999", ""])

@@ -67,7 +67,7 @@ class Call(Generic[T]):
     operation : str
         Its name in Python, such as ``agents.get``.
     method, path : str
-        `path` is encoded and relative to the base URL.
+        `path` is encoded and relative to the base URL. A `Hidden` one is not logged.
     query : dict
         Wire values; None means the parameter is not sent.
     body : object

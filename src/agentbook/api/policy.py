@@ -33,7 +33,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from .._masking import Hidden, Redactor
+from .._masking import Hidden, Redactor, revealed
 from . import errors
 from .auth import Credentials, redactor_of
 from .calls import Attempt, Call, Reply, http_date, ref
@@ -454,7 +454,7 @@ def _request(call: Call[Any], settings: Settings) -> Send:
     body = None
     query = tuple((name, _query_value(value)) for name, value in call.query.items() if value is not None)
     try:
-        msgspec.json.encode((call.path, query))
+        msgspec.json.encode((revealed(call.path), query))
         if call.body is not None:
             body = msgspec.json.encode(call.body)
             headers["content-type"] = "application/json"

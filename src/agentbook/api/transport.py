@@ -41,7 +41,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import certifi
 import httpx2
 
-from .._masking import Hidden
+from .._masking import Hidden, revealed
 from .address import is_loopback
 from .calls import Reply
 from .errors import AgentbookError
@@ -347,14 +347,14 @@ class AsyncTransport:
 
 
 def _request(client: Any, base_url: str, send: Send) -> Any:
-    url = f"{base_url}/{send.path}" if send.path else base_url
+    url = f"{base_url}/{revealed(send.path)}" if send.path else base_url
     timeout_s = send.timeout_s
     headers = {**send.headers, "Accept-Encoding": "gzip, deflate"}
     if send.credentials is not None:
         headers["Authorization"] = send.credentials.authorization()
         if not headers["Authorization"].isprintable():
             raise AgentbookError("The credential cannot be sent: its header holds a line break or a control character.")
-    return client.build_request(
+    request = client.build_request(
         send.method,
         # The query is encoded here: passing the parameters costs as much as the rest of
         # the request.
@@ -365,6 +365,9 @@ def _request(client: Any, base_url: str, send: Send) -> Any:
         timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s, timeout_s, timeout_s),
         **_proving(client, send.credentials),
     )
+    if isinstance(send.path, Hidden):
+        request.extensions["hidden_path"] = True
+    return request
 
 
 def _proving(client: Any, credentials: Any) -> dict[str, Any]:
@@ -595,20 +598,22 @@ def environment_proxy(base_url: str) -> str | None:
 
 class _Transport(httpx2.HTTPTransport):
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        return _quiet(super().handle_request(request))
+        return _quiet(request, super().handle_request(request))
 
 
 class _AsyncTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return _quiet(await super().handle_async_request(request))
+        return _quiet(request, await super().handle_async_request(request))
 
 
-def _quiet(response: httpx2.Response) -> httpx2.Response:
+def _quiet(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
     """A response without cookies, since each call carries its own credential.
 
     Also without the text of the status line: httpx2 logs it, and some platforms repeat
-    the credential there.
+    the credential there. It logs the address of the request too.
     """
+    if "hidden_path" in request.extensions:
+        request.url = request.url.copy_with(raw_path=b"/")
     response.headers.pop("set-cookie", None)
     response.extensions.pop("reason_phrase", None)
     return response

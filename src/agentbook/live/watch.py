@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from .._masking import hidden, host_of, revealed
+from .._masking import Hidden, hidden, host_of
 from .._text import count_text, in_kernel, safe_repr
 from ..api.address import is_unencrypted, origin
 from ..api.calls import Call, ref
@@ -246,6 +246,7 @@ class Watch:
         rules = [read_rule(each) for each in ([rule] if isinstance(rule, Mapping) else rule)]
         if isinstance(do, str) and (problem := receiver_problem(do)):
             raise ValueError(problem)
+        do = hidden(do)  # from a traceback: such addresses hold secrets
         tell = partial(send_message, do) if isinstance(do, str) else do
         said: set[str] = set()
 
@@ -414,17 +415,17 @@ def send_message(url: str, message: Mapping[str, Any]) -> None:
     if problem := receiver_problem(url):
         raise AgentbookError(problem)
     try:
-        _post(url, message)
+        return _post(url, message)
     except AgentbookError as error:
         reason = f"HTTP {error.status}" if isinstance(error, ApiError) and error.status else type(error).__name__
-        raise AgentbookError(f"{host_of(url)} did not accept the message ({reason}).") from None
+    raise AgentbookError(f"{host_of(url)} did not accept the message ({reason}).")
 
 
 def _post(url: str, message: Mapping[str, Any]) -> None:
-    parts = urlsplit(revealed(url))
-    path = parts._replace(scheme="", netloc="", fragment="").geturl().removeprefix("/")
+    address = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+    path = Hidden(urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl().removeprefix("/"))
     call = Call("check", "POST", path, lambda reply: None, body=message, idempotent=True)
-    with Connection(f"{parts.scheme}://{parts.netloc}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S) as receiver:
+    with Connection(address, timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S) as receiver:
         receiver._run(call)
 
 
