@@ -23,7 +23,12 @@ BLOCKS = [
 ]
 REPLY = "\n\n".join(f"Block {n}:\n\n````python\n{block}\n````" for n, block in enumerate(BLOCKS))
 FAILS = "raise LookupError('lost ' * 200_000)  # a traceback of a megabyte"
-OTHERS = {"bash": "ls", "markdown": "## A part", "sql": "SELECT 1", "": FAILS}
+OTHERS = {
+    "bash": "ls",
+    "markdown": "## A part\n\n![not fetched](http://stray.example/cat.png)",
+    "sql": "SELECT 1",
+    "": FAILS,
+}
 TABLE = "| day | $n$ | share |\n|--|--:|--:|\n| 2026-10-03 | 1,200 | 12.5% |\n| 2026-10-04 | | 7% |"
 REPLY = "\n\n".join([REPLY, *(f"```{language}\n{code}\n```" for language, code in OTHERS.items()), TABLE])
 FRAME = 'import pandas as pd\norders = pd.DataFrame({"n": range(60), "mail": "ada@acme.test"})\n%load_ext agentbook'

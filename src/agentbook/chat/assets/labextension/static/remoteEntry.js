@@ -96,7 +96,7 @@ of the panel. None of them runs a cell.
 
       /*
       A new cell with this text, below the panel's and those that were inserted there before; selected, not run. `kind`
-      is that of `cell_kind`. Returns whether there is one.
+      is that of `cell_kind`. Markdown is not rendered, which would fetch its pictures. Returns whether there is one.
       */
       insertBelow(el, source, kind) {
         const place = placeOf(app, el);
@@ -108,9 +108,13 @@ of the panel. None of them runs a cell.
         notebook.model.sharedModel.insertCell(at, {
           cell_type: isMarkdown ? "markdown" : "code",
           metadata: isMarkdown ? {} : { trusted: true }, // as JupyterLab's own
-          source: ["bash", "sh"].includes(kind) ? `%%${kind}\n${source}` : source,
+          source: isMarkdown ? "" : ["bash", "sh"].includes(kind) ? `%%${kind}\n${source}` : source,
         });
         const made = notebook.widgets[at];
+        if (isMarkdown) {
+          made.rendered = false; // a new cell renders what it holds
+          made.model.sharedModel.setSource(source);
+        }
         insertedBelow(place, made.model.id);
         follow(made, el);
         notebook.activeCellIndex = at;
