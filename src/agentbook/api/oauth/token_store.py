@@ -11,12 +11,12 @@ import hashlib
 import json
 import warnings
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..._files import FileLock, atomic_write
 from ..._masking import Hidden, hidden, revealed
+from ..auth import refuse_pickle
 from ..transport import in_thread
 
 KEYRING_SERVICE = "agentbook"
@@ -57,21 +57,32 @@ def ask_keyring(action: str, *entry: Hidden | str) -> Any:
         return False
 
 
-@dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of one authorization. Its repr does not show them."""
+    """The tokens of one authorization. Its repr does not show them.
 
-    base_url: str
-    client_id: str
-    token_endpoint: str
-    access_token: str
-    refresh_token: str | None = None
-    scope: str | None = None
+    No dataclass, since serializers write all fields of one.
+    """
+
+    __slots__ = ("access_token", "base_url", "client_id", "refresh_token", "scope", "token_endpoint")
+
+    def __init__(
+        self,
+        base_url: str,
+        client_id: str,
+        token_endpoint: str,
+        access_token: str,
+        refresh_token: str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        self.base_url, self.client_id, self.token_endpoint = base_url, client_id, token_endpoint
+        self.access_token, self.refresh_token, self.scope = access_token, refresh_token, scope
 
     def refreshed(self, reply: dict[str, Any]) -> Tokens:
         """The tokens after a reply, which may leave the refresh token as it is."""
-        return replace(
-            self,
+        return Tokens(
+            self.base_url,
+            self.client_id,
+            self.token_endpoint,
             access_token=str(reply["access_token"]),
             refresh_token=str(reply.get("refresh_token") or self.refresh_token or "") or None,
             scope=str(reply.get("scope") or self.scope or "") or None,
@@ -79,6 +90,9 @@ class Tokens:
 
     def __repr__(self) -> str:
         return f"Tokens({self.base_url!r}, client_id={self.client_id!r}, scope={self.scope!r}, …)"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        refuse_pickle(self)
 
 
 class TokenStore:
@@ -118,7 +132,7 @@ class TokenStore:
 
     def save(self, tokens: Tokens) -> None:
         """Store the tokens atomically."""
-        text = Hidden(json.dumps(asdict(tokens)))
+        text = Hidden(json.dumps({name: getattr(tokens, name) for name in Tokens.__slots__}))
         if ask_keyring("set", self._entry, text) is False:
             self._prepare()
             with atomic_write(self.path, private=True) as file:
