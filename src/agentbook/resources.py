@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from ._text import argument_error
 from .api.calls import UNSET, Call, ListCall, ref
 from .api.endpoints import agents, credentials, me, sessions, skills, workspaces
+from .api.transport import bare
 from .listing import AsyncListing, Listing
 
 if TYPE_CHECKING:
@@ -71,11 +72,14 @@ class Operation:
 
         @wraps(build)
         def method(*args: Any, **params: Any) -> Any:
-            if wrong := argument_error(title, _signature(build), args, params):
-                del args, params
-                raise wrong
-            call = build(*args, **params)
+            wrong: Exception | None = argument_error(title, _signature(build), args, params)
+            try:
+                call = None if wrong else build(*args, **params)
+            except Exception as error:
+                wrong = bare(error)
             del args, params  # they may hold a new credential's secrets, which tracebacks would show
+            if wrong is not None:
+                raise wrong
             return use(call)
 
         method.__name__, method.__qualname__ = self.__name__, f"{type(resource).__name__}.{self.__name__}"

@@ -304,9 +304,19 @@ def test_the_parameters_of_a_new_credential_are_shown_nowhere(echo: str, status:
         attach = Endpoint(build)
 
     note = "half \ud83d" if status == "not sent" else ""
-    with ab.Client(echo, credentials=KEY) as client, pytest.raises(ab.AgentbookError) as raised:
-        Things(client).attach(params={"headers": [{"x": TOKEN}], "password": SECRET, "note": note})
-    assert_hidden(raised.value, SECRET, TOKEN)
+    params = {"headers": [{"x": TOKEN}], "password": SECRET, "note": note}
+    asynchronous = ab.AsyncClient(echo, credentials=KEY)
+    with ab.Client(echo, credentials=KEY) as client:
+        for use in (
+            lambda: Things(client).attach(params=params),
+            lambda: client.credentials.attach("", params=params),
+            lambda: client.request("POST", status, json={"params": params}),
+            lambda: client.request("NO METHOD", status, json={"params": params}),
+            lambda: asyncio.run(asynchronous.request("NO METHOD", status, json={"params": params})),
+        ):
+            with pytest.raises((ab.AgentbookError, ValueError)) as raised:
+                use()
+            assert_hidden(raised.value, SECRET, TOKEN)
 
 
 def test_the_values_of_a_misspelt_argument_are_shown_nowhere() -> None:

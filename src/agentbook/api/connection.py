@@ -217,7 +217,11 @@ class Connection(_Base):
         >>> client.request("GET", "agents", params={"limit": 1})["pagination"]["limit"]
         1
         """
-        return self._run(_raw_call(method, path, params, json))
+        try:
+            call = replace(_raw_call(method, path, params), body=json)
+        finally:
+            del json  # it may hold a new credential's secrets, which tracebacks would show
+        return self._run(call)
 
     def openapi(self) -> Mapping[str, Any]:
         """The platform's live OpenAPI description, parsed; fetched once per client."""
@@ -305,7 +309,11 @@ class AsyncConnection(_Base):
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None
     ) -> Any:
         """As `Client.request`, awaited."""
-        return await self._run(_raw_call(method, path, params, json))
+        try:
+            call = replace(_raw_call(method, path, params), body=json)
+        finally:
+            del json  # it may hold a new credential's secrets, which tracebacks would show
+        return await self._run(call)
 
     async def openapi(self) -> Mapping[str, Any]:
         """The platform's live OpenAPI description, parsed; fetched once per client."""
@@ -385,8 +393,8 @@ async def fetch_async(next_request: Callable[[], Request | None], run: AsyncRun)
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: Any) -> Call[Any]:
+def _raw_call(method: str, path: str, params: Mapping[str, Any] | None) -> Call[Any]:
     method = method.upper()
     if not (method.isascii() and method.isalpha()):
         raise invalid_argument("request", f"method must be an HTTP method, such as GET or POST, not {method!r}.")
-    return Call(f"{method} {path}", method, path.lstrip("/"), decoded, params or {}, json)
+    return Call(f"{method} {path}", method, path.lstrip("/"), decoded, params or {})
