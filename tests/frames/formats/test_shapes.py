@@ -345,6 +345,7 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
     ],
     "Langfuse's traces": [
         ({"data": [TRACE], "meta": {}}, TEXTS),
+        ({**TRACE, "output": None}, ["Hi", None, None, None]),
         ({"id": "s1", "traces": [TRACE]}, TEXTS),
         ({**TRACE, "observations": [OBSERVATION]}, WHOLE),
         ({"trace": TRACE, "observations": [OBSERVATION]}, WHOLE),

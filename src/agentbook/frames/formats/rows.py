@@ -63,7 +63,7 @@ def _usage(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _observation(row: Mapping[str, Any]) -> dict[str, Any]:
-    if _is_trace(row):
+    if first(row, "trace_id", "traceId") is None:  # a trace
         began, length = moment_of(row.get("timestamp")), amount(row.get("latency"))
         ended = began + timedelta(seconds=length) if began is not None and is_cost(length) else None
         about = {"id": root_of(str(row["id"])), "trace_id": row["id"], "type": "span", "agent": row.get("name")}
