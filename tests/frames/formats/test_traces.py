@@ -108,6 +108,32 @@ def test_a_repeated_history_is_said_once(calls: Any, expected: Any) -> None:
     assert talks(spans(*made)) == [expected]
 
 
+@pytest.mark.parametrize("since", ["", "x"])
+def test_a_trace_without_a_session_begins_with_its_last_question(since: str) -> None:
+    before = json.loads(chat([(U, "a"), (A, "1"), (U, "a")])["gen_ai.input.messages"])
+    before += (
+        [{"role": A, "parts": [{"type": "tool_call", "id": "c", "name": since, "arguments": {}}]}] if since else []
+    )
+    values = chat([], "2") | {"gen_ai.input.messages": json.dumps(before)}
+    assert talks(spans({"values": values})) == [[(U, "a"), (A, "2")]]
+
+
+USED = {"gen_ai.usage.input_tokens": 7, "gen_ai.response.model": "m"}
+
+
+@pytest.mark.parametrize("kept", [5, None])
+def test_a_call_without_a_count_of_its_cache_has_none_where_others_have(kept: int | None) -> None:
+    calls: list[dict[str, Any]] = [
+        {},
+        {"gen_ai.usage.cache_read.input_tokens": kept},
+        {"gen_ai.response.model": "other"},
+    ]
+    document = spans(*({"values": chat([(U, "a")], "1", **(USED | each))} for each in calls))
+    [talk] = read_traces(otlp.read, [document])
+    counts = [item.usage.get("cached_tokens") for item in talk.items if isinstance(item, Message) and item.usage]
+    assert counts == ([None] * 3 if kept is None else [0, 5, None])
+
+
 def test_another_agent_is_a_step_and_its_tokens_count() -> None:
     agent = {"gen_ai.operation.name": "invoke_agent"}
     document = spans(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ..analysis.turn_details import DETAILS
+from ..analysis.turn_details import CACHE, DETAILS
 from .messages import is_agents, messages_of
 from .model import DAMAGE, Conversation, Item, Message, Problems, Result, ToolCall, parsed, usage_of
 
@@ -310,8 +310,9 @@ class Traces:
                     parts = sessions.setdefault(place.session or known, {})
                     parts.setdefault((trace, "" if place.top is None else place.top.id), []).append((span, place))
         for session in [*sessions]:
-            talk = _Talk(session, self.problem)
-            for part in _in_order(sessions.pop(session).values(), _began):
+            parts = _in_order(sessions.pop(session).values(), _began)
+            talk = _Talk(session, self.problem, has_history=parts[0][0][0].trace != session)
+            for part in parts:
                 self.problem.file, self.problem.line = part[0][0].place
                 talk.read(_in_order(part, lambda pair: pair[0].began))
             if talk.conversation.items:
@@ -365,9 +366,9 @@ def _places(spans: Mapping[str, Span]) -> _Part:
 class _Talk:
     """A conversation that is read from its parts."""
 
-    def __init__(self, session: str, problem: Problems) -> None:
+    def __init__(self, session: str, problem: Problems, *, has_history: bool) -> None:
         self.conversation = Conversation(session)
-        self._problem = problem
+        self._problem, self._has_history = problem, has_history
         self._instructions: str | None = None
         self._open: list[str | None] = []  # what users said since the agent did
         self._error: str | None = None  # of the last call of a model
@@ -419,6 +420,12 @@ class _Talk:
 
     def finish(self) -> Conversation:
         """The conversation, after its last part."""
+        used = [item for item in self.conversation.items if isinstance(item, Message) and item.usage]
+        for name in CACHE:  # many tools leave out a zero
+            models = {item.model for item in used if name in (item.usage or {})}
+            for item in used:
+                if item.usage and item.model in models and "input_tokens" in item.usage:
+                    item.usage.setdefault(name, 0)
         if self._instructions is not None:
             self.conversation.items.insert(0, Message("system", self._instructions))
         return self.conversation
@@ -428,6 +435,9 @@ class _Talk:
         is_first = not self.conversation.items
         latest = _after_agent(given)
         new = given if is_first else latest
+        if is_first and not self._has_history:  # it is that of other traces
+            asked = [[item for item in items if _is(item, "user")] for items in (given, latest)]
+            new = [item for item in given if _is(item, "system")] + (asked[1] or asked[0][-1:])
         users = [item for item in new if isinstance(item, Message) and item.role == "user"]
         known = self._open if [item.text for item in users[: len(self._open)]] == self._open else []
         known = known[:-1] if self._is_new and len(known) == len(users) else known  # it is asked again
