@@ -153,11 +153,36 @@ def test_a_span_that_names_a_tool_alone_is_its_run() -> None:
     assert talks(document) == [[(U, "a"), (A, "1"), "sql"]]
 
 
-def test_what_an_application_said_counts_and_not_its_prompts() -> None:
-    root = {"openinference.span.kind": "CHAIN", "input.value": '{"question": "Why?"}', "output.value": "So."}
-    prompt = "Use the context … Question: Why?"
-    document = spans({"values": root}, {"values": chat([(U, prompt)], "So it is."), "parentSpanId": "s0"})
-    assert talks(document) == [[(U, "Why?"), (A, "So it is."), (A, "So.")]]
+OLDEST = {"llm.input_messages.0.message.role": U, "llm.input_messages.0.message.content": "x"}
+HISTORY = json.dumps(
+    {"messages": [{"role": role, "content": text} for role, text in ((U, "x"), (A, "y"), (U, "Why?"))]}
+)
+ROOTS: list[tuple[dict[str, Any], list[Any]]] = [
+    ({"openinference.span.kind": "CHAIN", "input.value": '{"question": "Why?"}', "output.value": "So."}, [(U, "Why?")]),
+    ({"openinference.span.kind": "AGENT", **OLDEST, "input.value": HISTORY, "output.value": "So."}, [(U, "Why?")]),
+    ({"gen_ai.operation.name": "invoke_agent", "gen_ai.system_instructions": "Be kind.", "output.value": "So."},
+     [("system", "Be kind."), (U, "Use it.")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("root", "asked"), ROOTS)
+def test_what_an_application_was_asked_counts_and_else_what_its_model_was(root: Any, asked: Any) -> None:
+    document = spans({"values": root}, {"values": chat([(U, "Use it.")], "So it is."), "parentSpanId": "s0"})
+    assert talks(document) == [[*asked, (A, "So it is."), (A, "So.")]]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("traceloop.association.properties.session_id", "traceloop.association.properties.user_id"),
+        ("ai.telemetry.metadata.sessionId", "ai.telemetry.metadata.userId"),
+        ("gcp.vertex.agent.session_id", "user.id"),
+    ],
+)
+def test_the_session_and_its_user_by_the_names_of_each_tool(names: tuple[str, str]) -> None:
+    values = chat([(U, "a")], "1", **dict(zip(names, ("s", "ada"), strict=True)))
+    [talk] = read_traces(otlp.read, [spans({"values": values})])
+    assert (talk.id, talk.initiator_id) == ("s", "ada")
 
 
 def test_traces_without_texts_have_turns_times_and_tokens(tmp_path: Path) -> None:
@@ -464,6 +489,9 @@ CACHED: dict[str, tuple[Any, Any]] = {
     "OpenInference": (otlp, {
         "llm.token_count.prompt": 1000, "llm.token_count.completion": 10, "llm.cost.total": 0.5,
         "llm.token_count.prompt_details.cache_read": 600, "llm.token_count.prompt_details.cache_write": 100}),
+    "the AI SDK": (otlp, {
+        "ai.usage.inputTokens": 1000, "ai.usage.outputTokens": 10, "ai.usage.cachedInputTokens": 600,
+        "ai.usage.inputTokenDetails.cacheWriteTokens": 100}),
     "Langfuse": (rows, {**LANGFUSE, "usage_details": KEPT, "total_cost": "0.5"}),
     "Langfuse with a total": (rows, {
         **LANGFUSE, "usageDetails": {**KEPT, "total": 1010}, "costDetails": {"input": 0.25, "output": 0.25}}),

@@ -54,7 +54,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "name": ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name", "gen_ai.agent.name", "agent.name",
              "name"),
     "session": ("gen_ai.conversation.id", "session.id", "langfuse.session.id",
-                "traceloop.association.properties.session_id", "session_id", "sessionId", "thread_id", "conversation_id"),
+                "traceloop.association.properties.session_id", "ai.telemetry.metadata.sessionId",
+                "gcp.vertex.agent.session_id", "session_id", "sessionId", "thread_id", "conversation_id"),
     "began": ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime"),
     "ended": ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime"),
     "instructions": ("gen_ai.system_instructions",),
@@ -72,22 +73,24 @@ NAMES: dict[str, tuple[str, ...]] = {
     "error": ("error",),
 }  # fmt: skip
 USAGE = {
-    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "usage.input",
-                     "input_tokens", "prompt_tokens", "inputTokens", "inputUsage"),
+    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
+                     "usage.input", "usage.promptTokens", "input_tokens", "prompt_tokens", "inputTokens", "inputUsage"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
-                      "usage.output", "output_tokens", "completion_tokens", "outputTokens", "outputUsage"),
-    "tokens": ("llm.usage.total_tokens", "llm.token_count.total", "usage.total", "total_tokens", "totalTokens",
-               "totalUsage"),
+                      "ai.usage.outputTokens", "usage.output", "usage.completionTokens", "output_tokens",
+                      "completion_tokens", "outputTokens", "outputUsage"),
+    "tokens": ("llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens", "usage.total", "total_tokens",
+               "totalTokens", "totalUsage"),
     "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
                       "gen_ai.usage.cache_read_tokens", "gen_ai.usage.details.cache_read_tokens",
                       "gen_ai.usage.input_tokens.cached", "llm.token_count.prompt_details.cache_read",
-                      "llm.token_count.prompt_details.cache_input"),
+                      "llm.token_count.prompt_details.cache_input", "ai.usage.cachedInputTokens"),
     "cache_write_tokens": ("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
                            "gen_ai.usage.cache_write_tokens", "gen_ai.usage.details.cache_write_tokens",
-                           "gen_ai.usage.input_tokens.cache_write", "llm.token_count.prompt_details.cache_write"),
+                           "gen_ai.usage.input_tokens.cache_write", "llm.token_count.prompt_details.cache_write",
+                           "ai.usage.inputTokenDetails.cacheWriteTokens"),
     "cache_read_input_tokens": ("usage.read", "cache_read_input_tokens"),
     "cache_creation_input_tokens": ("usage.written", "cache_creation_input_tokens"),
-    "reported_cost": ("gen_ai.usage.cost", "llm.cost.total", "total_cost", "totalCost", "calculated_total_cost",
+    "reported_cost": ("gen_ai.usage.cost", "operation.cost", "llm.cost.total", "total_cost", "totalCost", "calculated_total_cost",
                       "calculatedTotalCost"),
 }  # fmt: skip
 ABOUT = {
@@ -95,8 +98,9 @@ ABOUT = {
     "agent_id": ("gen_ai.agent.id",),
     "agent_version": ("gen_ai.agent.version",),
     "initiator": ("user.name",),
-    "initiator_id": ("user.id", "enduser.id", "langfuse.user.id", "user_id", "userId"),
-}
+    "initiator_id": ("user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id",
+                     "ai.telemetry.metadata.userId", "user_id", "userId"),
+}  # fmt: skip
 
 _FIELDS: dict[str, list[tuple[str, int]]] = {}  # name -> the fields that have it, and how old it is there
 for _field, _names in (NAMES | USAGE | ABOUT).items():
@@ -187,8 +191,7 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     texts = {name: sys.intern(str(found[name])) for name in _TEXTS if found.get(name) not in (None, "")}
     if not texts.keys() >= {"id", "trace"}:
         raise LookupError("a span without ids")
-    is_said = not found.keys().isdisjoint(("instructions", "input", "output"))
-    kind = MODEL if is_said or "model" in found else OTHER
+    kind = OTHER if found.keys().isdisjoint(("instructions", "input", "output", "model")) else MODEL
     if "kind" in found:
         kind = KINDS.get(str(found["kind"]).lower(), OTHER)
     elif "gen_ai.tool.name" in values:  # as pydantic-ai's
@@ -203,10 +206,12 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     span.ended = problem.end(span.began, found.get("ended"), ended)
     span.error = None if found.get("error") is None else str(found["error"])
     if kind in (MODEL, AGENT, CHAIN):
-        made = found.get("output") if is_said else found.get("made")
+        is_said = "input" in found or "output" in found
+        # Beside them, LangChain has the oldest message of the agent as that of a model.
+        said, made = (None if kind == MODEL else values.get(name) for name in ("input.value", "output.value"))
         span.input = messages_of(found.get("instructions"), "system", problem)
-        span.said = found.get("input") if is_said else found.get("given")
-        span.output = messages_of(made, "assistant", problem)
+        span.said = said or found.get("input" if is_said else "given")
+        span.output = messages_of(made or found.get("output" if is_said else "made"), "assistant", problem)
     if kind != MODEL:  # what a model was given is most of a file
         span.given, span.made = parsed(found.get("given")), parsed(found.get("made"))
     return span
@@ -310,9 +315,9 @@ class Traces:
                     parts = sessions.setdefault(place.session or known, {})
                     parts.setdefault((trace, "" if place.top is None else place.top.id), []).append((span, place))
         for session in [*sessions]:
-            parts = _in_order(sessions.pop(session).values(), _began)
-            talk = _Talk(session, self.problem, has_history=parts[0][0][0].trace != session)
-            for part in parts:
+            inner = _in_order(sessions.pop(session).values(), _began)
+            talk = _Talk(session, self.problem, has_history=inner[0][0][0].trace != session)
+            for part in inner:
                 self.problem.file, self.problem.line = part[0][0].place
                 talk.read(_in_order(part, lambda pair: pair[0].began))
             if talk.conversation.items:
@@ -383,7 +388,7 @@ class _Talk:
         top_in, top_out = ([], []) if top is None else (top.input, top.output)
         if top is not None and not (has_models or top_in or top_out):
             top_in, top_out = _as_text("user", top.given), _as_text("assistant", top.made)
-        self._asks, self._began = not top_in, whole.began
+        self._asks, self._began = not any(_is(item, "user") for item in top_in), whole.began
         self._error, self._has_replied, self._is_new = None, False, True
         self._hear(top_in, self._began, True)
         for span, place in part:
