@@ -373,8 +373,17 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         *(([{**OTLP, "attributes": attributes_of(values)}], WHOLE) for values in DIALECTS),
         ([RESOURCES, {"resourceMetrics": []}], WHOLE),
         ({"resource_spans": [{"scope_spans": [{"spans": [OTLP]}]}]}, WHOLE),
+        ({"batches": RESOURCES["resourceSpans"]}, WHOLE),
+        ([{**OTLP, "attributes": GENAI, "status": {"code": "OK"}}], WHOLE),
+        ({"columns": [], "rows": [
+            {"trace_id": "t", "span_id": "s", "start_timestamp": AT, "span_name": "chat small", "attributes": GENAI}]}, WHOLE),
     ],
-    "OpenTelemetry's console output": [([CONSOLE], WHOLE)],
+    "OpenTelemetry's console output": [
+        ([CONSOLE], WHOLE),
+        ([{**CONSOLE, "attributes": {**USED_BY_SPAN, "gen_ai.operation.name": "chat"}, "events": [
+            {"name": "gen_ai.user.message", "attributes": {"content": "Hi"}},
+            {"name": "gen_ai.choice", "attributes": {"message": "Yes"}}]}], WHOLE),
+    ],
     "ATIF": [({"schema_version": "ATIF-v1.8", "agent": {"name": "desk"}, "steps": STEPS}, WHOLE)],
     "agentbook's own": [([TURN], WHOLE), (pd.DataFrame([TURN]), WHOLE)],
     "Claude Code": [(CLAUDE, WHOLE)],

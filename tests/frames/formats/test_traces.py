@@ -171,6 +171,24 @@ def test_what_an_application_was_asked_counts_and_else_what_its_model_was(root: 
     assert talks(document) == [[*asked, (A, "So it is."), (A, "So.")]]
 
 
+def test_a_failed_run_of_pydantic_ai_says_last_what_was_asked() -> None:
+    values = {"gen_ai.operation.name": "invoke_agent", "pydantic_ai.all_messages": json.loads(HISTORY)["messages"]}
+    whole = {"traceId": "t", "spanId": "s", "startTimeUnixNano": "1793613600000000000", "attributes": values}
+    [talk] = read_traces(otlp.read, [{**whole, "status": {"code": "ERROR", "message": "overloaded"}}])
+    assert [getattr(item, name) for item, name in zip(talk.items, ("text", "error"), strict=True)] == [
+        "Why?",
+        "overloaded",
+    ]
+
+
+def test_a_table_of_phoenix_has_calls_of_tools_in_lists() -> None:
+    call = {"tool_call.id": "c", "tool_call.function.name": "sql", "tool_call.function.arguments": "{}"}
+    row = {"context.span_id": "s", "context.trace_id": "t", "span_kind": "LLM", "start_time": "2026-11-02T10:00:00Z"}
+    row["attributes.llm.output_messages"] = [{"message.role": A, "message.tool_calls": [call]}]  # type: ignore[assignment]
+    [talk] = read_traces(otlp.read_phoenix, [row])
+    assert [item.name for item in talk.items if not isinstance(item, Message)] == ["sql"]
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -458,6 +476,10 @@ SHAPES: dict[str, Any] = {
         ]})
     ],
     "values": [spans({"values": {**LLM, "input.value": PARTS, "output.value": TEXT}})],
+    "a text in JSON": [
+        spans({"values": {"traceloop.span.kind": "workflow", "traceloop.entity.input": '"Hi"',
+                          "traceloop.entity.output": '"Hello."'}})
+    ],
     "completions": [
         spans({"values": {**LLM, "llm.prompts.0.prompt.text": "Hi", "llm.choices.0.completion.text": "Hello."}})
     ],

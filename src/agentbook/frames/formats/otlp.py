@@ -23,12 +23,13 @@ SCHEMA = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 SESSION = "gen_ai.conversation.id"
 MESSAGE = "gen_ai.response.id"
 _LISTS = r"llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:prompt|completion)"
-_LIST, _FLAT = re.compile(_LISTS), re.compile(rf"({_LISTS})\.(\d.*)")
+_LIST, _FLAT = re.compile(rf"(?:{_LISTS})(?:\.\d+\.message\.\w+)?"), re.compile(rf"({_LISTS})\.(\d.*)")
 _SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
 _PLAIN_NAMES = ("tool_arguments", "tool_response")  # of pydantic-ai
+_JSON = ("traceloop.entity.input", "traceloop.entity.output")
 _DETAILS = "gen_ai.client.inference.operation.details"
-# Where a document has its entries; protobuf writes names with underscores.
-_SPANS = ("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",)
+# Where a document has its entries; protobuf has underscores, and Tempo batches.
+_SPANS = ("resourceSpans", "resource_spans", "batches"), ("scopeSpans", "scope_spans"), ("spans",)
 _LOGS = ("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records")
 
 
@@ -43,8 +44,12 @@ def has_metrics(record: Mapping[str, Any]) -> bool:
 
 
 def _is_span(record: Mapping[str, Any]) -> bool:
-    has_ids = record.keys() >= {"spanId", "startTimeUnixNano"} or record.keys() >= {"span_id", "start_time_unix_nano"}
-    return has_ids and isinstance(record.get("attributes"), list)
+    has_ids = first(record, "spanId", "span_id") is not None and first(record, *NAMES["trace"]) is not None
+    return (
+        has_ids
+        and isinstance(parsed(record.get("attributes")), list | dict)
+        and first(record, *NAMES["began"]) is not None
+    )
 
 
 def read(records: Records, traces: Traces) -> Iterable[Conversation]:
@@ -86,13 +91,12 @@ def read_phoenix(records: Records, traces: Traces) -> Iterable[Conversation]:
         }
         for name in [name for name, value in values.items() if isinstance(value, str) and value[:3] == "[{'"]:
             traces.problem(f"{name} is a text of Python: write Parquet or JSON", values.pop(name))
-        has_failed = "ERROR" in (row.get("status_code"), whole.get("status.status_code"))
-        return {
-            "openinference.span.kind": row.get("span_kind"), **values, **_nested(values), "spanId": whole["context.span_id"],
-            "traceId": whole["context.trace_id"], "parentSpanId": row.get("parent_id"), "name": row.get("name"),
-            "start_time": row["start_time"], "end_time": row.get("end_time"),
-            "error": (row.get("status_message") or whole.get("status.description") or "error") if has_failed else None,
-        }  # fmt: skip
+        return _fields({
+            "attributes": {"openinference.span.kind": row.get("span_kind"), **values},
+            "spanId": whole["context.span_id"], "traceId": whole["context.trace_id"], "parentSpanId": row.get("parent_id"),
+            "status": {"code": row.get("status_code"), "message": row.get("status_message"), **mapping(row.get("status"))},
+            **{name: row.get(name) for name in ("name", "start_time", "end_time", "events")},
+        })  # fmt: skip
 
     for record in records:
         traces.read(fields, record)
@@ -122,12 +126,14 @@ def _entries(record: Mapping[str, Any], path: Iterable[tuple[str, ...]]) -> list
 
 def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a span: its own, its attributes, and those of its events."""
-    values = values_of(entry.get("attributes"))
-    status, name = mapping(entry.get("status")), str(entry.get("name") or "")
-    error = status.get("message", str(values.get("error.type") or "error"))
+    values, name = values_of(entry.get("attributes")), str(first(entry, "name", "span_name") or "")
+    status = mapping(entry.get("status")) or {name: entry.get(f"otel_status_{name}") for name in ("code", "message")}
+    error = first(status, "message", "description") or str(values.get("error.type") or "error")
     said: dict[str, list[Any]] = {}
-    for event in entry.get("events") or ():
-        event_name, more = str(event.get("name")), event.get("values") or values_of(event.get("attributes"))
+    events = parsed(first(entry, "events", "otel_events"))
+    for event in events if isinstance(events, list) else ():
+        event_name = str(first(event, "name", "event_name"))
+        more = event.get("values") or values_of(event.get("attributes"))
         if match := _SAID.fullmatch(event_name):
             message = {**more, **mapping(more.get("gen_ai.event.content"))}
             inner = parsed(message.pop("message", None))
@@ -141,13 +147,18 @@ def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
             error = first(more, "exception.message", "exception.type") or error
         elif event_name == _DETAILS:
             values |= more
-    has_failed = status.get("code") in (2, "STATUS_CODE_ERROR")
+    has_failed = first(status, "code", "status_code") in (2, "STATUS_CODE_ERROR", "ERROR")
+    if not has_failed:  # else it ends with what was asked
+        values.pop("pydantic_ai.all_messages", None)
+    # OpenLLMetry writes JSON.
+    values |= {name: text for name in _JSON if isinstance(text := parsed(values.get(name)), str)}
     return {
         **said,
         **{key: value for key, value in values.items() if "." in key or key in _PLAIN_NAMES},
         **_nested(values),
         **{key: value for key, value in entry.items() if key in _OWN},
-        **{"name": name.partition(" ")[2], "error": error if has_failed else None},
+        "name": name if "openinference.span.kind" in values else name.partition(" ")[2] or name,
+        "error": error if has_failed else None,
     }
 
 
@@ -162,6 +173,9 @@ def values_of(attributes: Any) -> dict[str, Any]:
     >>> values_of([{"key": "n", "value": {"intValue": "3"}}])
     {'n': 3}
     """
+    attributes = parsed(attributes)
+    if isinstance(attributes, dict):
+        return {name: value for name, value in attributes.items() if value is not None}
     return {each["key"]: _plain(each.get("value")) for each in attributes or ()}
 
 

@@ -51,7 +51,7 @@ _COLUMNS = {"id", "type", "session_id", "task_id", "content", "created_at", "upd
 _Numbered = Iterator[tuple[int, Any]]
 # Where a document has its records: of the APIs of Langfuse, OpenAI, Phoenix and
 # LangSmith, Langfuse's download of a trace, and Inspect's log.
-_PAGES = ("data", "observations", "runs", "samples", "traces", "items", "spans")
+_PAGES = ("data", "observations", "runs", "samples", "traces", "items", "spans", "rows")
 _NESTED = ("observations", "child_runs")  # of a trace of Langfuse, and a run of LangSmith
 # How files begin that are not read, and what they are.
 _OTHERS = {
