@@ -108,6 +108,10 @@ DIALECTS = [  # of the AI SDK and of Google's ADK
      "ai.prompt.messages": '[{"role":"user","content":[{"type":"text","text":"Hi"}]}]'},
     {**USED_BY_SPAN, "gcp.vertex.agent.llm_request": '{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}',
      "gcp.vertex.agent.llm_response": '{"content":{"role":"model","parts":[{"text":"Yes"}]}}'},
+    {**USED_BY_SPAN, "gcp.vertex.agent.llm_request": '''{"contents":[
+        {"role":"user","parts":[{"text":"Hi"}]}, {"role":"model","parts":[{"function_call":{"name":"ls","args":{}}}]},
+        {"role":"user","parts":[{"function_response":{"name":"ls","response":{"made":"x"}}}]}]}''',
+     "gcp.vertex.agent.llm_response": '{"content":{"role":"model","parts":[{"text":"Yes"}]}}'},
 ]  # fmt: skip
 RESOURCES = {"resourceSpans": [{"scopeSpans": [{"spans": [OTLP]}]}]}
 CONSOLE = {**SPAN, "kind": "SpanKind.CLIENT", "context": CONTEXT, "attributes": GENAI, "status": {"status_code": "OK"}}
@@ -350,6 +354,7 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ({**TRACE, "observations": [OBSERVATION]}, WHOLE),
         ({"trace": TRACE, "observations": [OBSERVATION]}, WHOLE),
         (pd.DataFrame([{**TRACE, "observations": None, "inputTokens": 20, "outputTokens": 5}]), ["Hi", "Yes", 25, None]),
+        ([{**TRACE, "usage": {"promptTokens": "20", "completionTokens": "5", "totalTokens": "0"}}], ["Hi", "Yes", 25, None]),
     ],
     "LangSmith's runs": [
         ([RUN], WHOLE),

@@ -153,6 +153,13 @@ def test_a_span_that_names_a_tool_alone_is_its_run() -> None:
     assert talks(document) == [[(U, "a"), (A, "1"), "sql"]]
 
 
+def test_the_result_of_a_tool_may_be_in_an_event() -> None:
+    made = {"name": "gen_ai.choice", "attributes": otlp.attributes_of({"message": '[{"text": "42"}]', "id": "c"})}
+    document = spans({"values": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "sql"}, "events": [made]})
+    [talk] = read_traces(otlp.read, [document])
+    assert [item.result for item in talk.items if not isinstance(item, Message)] == ["42"]
+
+
 OLDEST = {"llm.input_messages.0.message.role": U, "llm.input_messages.0.message.content": "x"}
 HISTORY = json.dumps(
     {"messages": [{"role": role, "content": text} for role, text in ((U, "x"), (A, "y"), (U, "Why?"))]}
@@ -249,6 +256,15 @@ def test_a_session_in_two_files_is_one_and_what_both_have_counts_once(tmp_path: 
     ]
     assert (history.complete, history.sessions["id"].to_list()) == (True, ["s"])
     assert history.events["author_id"].dropna().unique().tolist() == ["ada", "desk"]
+
+
+def test_a_trace_without_an_end_ends_with_its_last_observation(tmp_path: Path) -> None:
+    said = {
+        name: value for name, value in row("langfuse", 0).items() if name in ("name", "session_id", "input", "output")
+    }
+    trace = {"id": "t0", "timestamp": "2026-11-02T10:00:00", **said}
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(each) for each in (trace, row("langfuse", 0))))
+    assert ab.read_conversations(tmp_path / "a.jsonl").turns["latency_s"].to_list() == [5.0]
 
 
 def test_each_question_of_a_session_has_its_own_author(tmp_path: Path) -> None:
@@ -526,6 +542,11 @@ CACHED: dict[str, tuple[Any, Any]] = {
         **LANGSMITH, "outputs": {"usage_metadata": {
             "input_tokens": 1000, "output_tokens": 10, "total_tokens": 1010, "total_cost": 0.5,
             "input_token_details": {"cache_read": 600, "cache_creation": 100}}, "messages": [SAID["output"]]}}),
+    "LangSmith of LangChain": (rows, {
+        **LANGSMITH, "prompt_tokens": 1000, "completion_tokens": 10, "outputs": {"generations": [[{"message": {
+            "lc": 1, "id": ["AIMessage"], "kwargs": {"content": "Hello.", "usage_metadata": {
+                "input_tokens": 1000, "output_tokens": 10,
+                "input_token_details": {"cache_read": 600, "cache_creation": 100}}}}}]]}}),
     "LangSmith's API": (rows, {
         **LANGSMITH, "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010, "total_cost": "0.5",
         "prompt_token_details": {"cache_read": 600, "cache_creation": 100}, "outputs": SAID["output"]}),

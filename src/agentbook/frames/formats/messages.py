@@ -26,7 +26,8 @@ ROLES = {
 }
 # What stands around a part, or a call, and what the part is; else it says so itself.
 _AROUND = {"tool_call": "tool_call", "toolUse": "tool_call", "functionCall": "tool_call", "toolResult": "tool_result"}
-_AROUND |= {"functionResponse": "tool_result", "message_content": ""}
+_AROUND |= {"function_call": "tool_call", "functionResponse": "tool_result", "function_response": "tool_result"}
+_AROUND |= {"message_content": ""}
 _CALLS = ("tool_use", "tool_call", "function_call")
 _RESULTS = ("tool_result", "tool_call_response", "tool_return", "retry_prompt", "function_result")
 _SILENT = ("reasoning", "thinking", "redacted_thinking", "mcp_list_tools", "ghost_snapshot", "other", "compaction",

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from ..analysis.turn_details import is_cost, is_count
-from .messages import first
+from .messages import first, opened
 from .model import Conversation, Records, amount, mapping, moment_of, parsed, whole
 from .spans import AGENT, KINDS, MODEL, TOOL, Traces, root_of
 
@@ -63,11 +63,13 @@ def _usage(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _observation(row: Mapping[str, Any]) -> dict[str, Any]:
+    usage = _usage(mapping(first(row, "usage_details", "usageDetails", "usage")))
+    error = (first(row, "status_message", "statusMessage") or "error") if row.get("level") == "ERROR" else None
     if first(row, "trace_id", "traceId") is None:  # a trace
         began, length = moment_of(row.get("timestamp")), amount(row.get("latency"))
         ended = began + timedelta(seconds=length) if began is not None and is_cost(length) else None
         about = {"id": root_of(str(row["id"])), "trace_id": row["id"], "type": "span", "agent": row.get("name")}
-        return {**row, **about, "start_time": row.get("timestamp"), "end_time": ended}
+        return {**row, **usage, **about, "start_time": row.get("timestamp"), "end_time": ended, "error": error}
     costs = mapping(first(row, "cost_details", "costDetails"))
     kind, parent = KINDS[str(row["type"]).lower()], first(row, "parent_observation_id", "parentObservationId")
     made, calls = parsed(row.get("output")), parsed(first(row, "tool_calls", "toolCalls"))
@@ -75,19 +77,21 @@ def _observation(row: Mapping[str, Any]) -> dict[str, Any]:
         made = [made, {"role": "assistant", "tool_calls": [*map(parsed, calls)]}]
     return {
         "total_cost": costs.get("total", sum(filter(is_cost, costs.values())) if costs else None),
-        **mapping(row.get("metadata")), **row, **_usage(mapping(first(row, "usage_details", "usageDetails", "usage"))),
-        "output": made,
+        **mapping(row.get("metadata")), **row, **usage, "output": made, "error": error,
         "agent": row.get("name") if kind == AGENT else None if parent else first(row, "trace_name", "traceName"),
-        "error": first({**row, "": "error"}, "status_message", "statusMessage", "") if row.get("level") == "ERROR" else None,
     }  # fmt: skip
 
 
 def _run(run: Mapping[str, Any]) -> dict[str, Any]:
     inputs, outputs, extra = (mapping(run.get(name)) for name in ("inputs", "outputs", "extra"))
+    inner: Any = outputs.get("generations")  # of LangChain
+    while isinstance(inner, list) and inner:
+        inner = inner[0]
+    used = outputs.get("usage_metadata") or opened(mapping(mapping(inner).get("message"))).get("usage_metadata")
     made = outputs["output"] if len(outputs) == 1 and "output" in outputs else outputs or None
     message = {**mapping(made), **mapping(mapping(made).get("kwargs"))} if KINDS[run["run_type"]] == TOOL else {}
     return {
-        **mapping(extra.get("invocation_params")), **mapping(outputs.get("usage_metadata")), **mapping(extra.get("metadata")),
+        **mapping(extra.get("invocation_params")), **mapping(used), **mapping(extra.get("metadata")),
         **{name: value for name, value in run.items() if name != "session_id"},
         "trace_id": run.get("trace_id") or run["id"], "agent": None if run.get("parent_run_id") else run.get("name"),
         "input": inputs.get("input", inputs) if len(inputs) == 1 else inputs or None,

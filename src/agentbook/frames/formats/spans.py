@@ -214,6 +214,9 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         span.output = messages_of(made or found.get("output" if is_said else "made"), "assistant", problem)
     if kind != MODEL:  # what a model was given is most of a file
         span.given, span.made = parsed(found.get("given")), parsed(found.get("made"))
+    if kind == TOOL and span.made is None:  # Strands has it in an event
+        for item in messages_of(found.get("output"), "assistant", problem):
+            span.made = item.content if isinstance(item, Result) else item.text if isinstance(item, Message) else None
     return span
 
 
@@ -410,7 +413,7 @@ class _Talk:
                 item.author, item.author_id = who
         error = whole.error or (None if self._has_replied else self._error)
         is_whole = whole.kind in (AGENT, CHAIN) and sum(item.at is not None for item in asked) < 2
-        ends = [whole.ended] if is_whole else [span.ended for span, _ in part]
+        ends = [whole.ended] if is_whole and whole.ended else [span.ended for span, _ in part]
         ended = max((end for end in ends if end is not None), default=None)
         if is_whole and error is None and new and new[-1] is items[-1] and new[-1].role == "assistant":
             new[-1].at = new[-1].at if new[-1].is_reply is False else ended
