@@ -223,6 +223,7 @@ def test_links_out_of_a_folder_and_what_has_no_end_are_not_read(tmp_path: Path) 
         {"type": "summary", "summary": "A test", "leafUuid": "x"},
         {"resourceSpans": []},
         {"custom_id": "1", "response": {"body": {"object": "list", "data": [{"embedding": [1]}]}}},
+        {"traceId": "t", "spanId": "s", "name": "GET /", "startTimeUnixNano": "1793613600000000000", "attributes": []},
     ],
 )
 def test_a_file_without_a_conversation_is_an_error_and_is_listed_in_a_folder(

@@ -103,11 +103,15 @@ OTLP = {
     "endTimeUnixNano": "1793613605000000000", "attributes": attributes_of(GENAI), "status": {},
 }  # fmt: skip
 USED_BY_SPAN = {name: value for name, value in GENAI.items() if "usage" in name} | {"gen_ai.request.model": "small"}
-DIALECTS = [  # of the AI SDK and of Google's ADK
+DIALECTS = [  # of the AI SDK, Langfuse's and Google's ADK
     {**USED_BY_SPAN, "ai.operationId": "ai.streamText.doStream", "ai.response.text": "Yes",
      "ai.prompt.messages": '[{"role":"user","content":[{"type":"text","text":"Hi"}]}]'},
     {**USED_BY_SPAN, "gcp.vertex.agent.llm_request": '{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}',
      "gcp.vertex.agent.llm_response": '{"content":{"role":"model","parts":[{"text":"Yes"}]}}'},
+    {f"langfuse.observation.{name}": value for name, value in {  # of Langfuse's SDK
+        "type": "generation", "input": json.dumps([ASKED]), "output": json.dumps(SAID), "model.name": "small",
+        "usage_details": '{"prompt_tokens": 20, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}',
+    }.items()},
     {**USED_BY_SPAN, "gcp.vertex.agent.llm_request": '''{"contents":[
         {"role":"user","parts":[{"text":"Hi"}]}, {"role":"model","parts":[{"function_call":{"name":"ls","args":{}}}]},
         {"role":"user","parts":[{"function_response":{"name":"ls","response":{"made":"x"}}}]}]}''',

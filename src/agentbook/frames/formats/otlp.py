@@ -17,6 +17,7 @@ from typing import Any
 
 from .messages import first
 from .model import DAMAGE, Conversation, Records, mapping, parsed
+from .rows import observation
 from .spans import NAMES, Traces, span_of
 
 SCHEMA = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
@@ -26,6 +27,7 @@ _LISTS = r"llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:pr
 _LIST, _FLAT = re.compile(rf"(?:{_LISTS})(?:\.\d+\.message\.\w+)?"), re.compile(rf"({_LISTS})\.(\d.*)")
 _SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
 _PLAIN_NAMES = ("tool_arguments", "tool_response")  # of pydantic-ai
+_LANGFUSE = "langfuse.observation."
 _JSON = ("traceloop.entity.input", "traceloop.entity.output")
 _DETAILS = "gen_ai.client.inference.operation.details"
 # Where a document has its entries; protobuf has underscores, and Tempo batches.
@@ -128,7 +130,9 @@ def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a span: its own, its attributes, and those of its events."""
     values, name = values_of(entry.get("attributes")), str(first(entry, "name", "span_name") or "")
     status = mapping(entry.get("status")) or {name: entry.get(f"otel_status_{name}") for name in ("code", "message")}
-    error = first(status, "message", "description") or str(values.get("error.type") or "error")
+    error = first(status, "message", "description") or first(
+        values, "langfuse.observation.status_message", "error.type"
+    )
     said: dict[str, list[Any]] = {}
     events = parsed(first(entry, "events", "otel_events"))
     for event in events if isinstance(events, list) else ():
@@ -147,18 +151,22 @@ def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
             error = first(more, "exception.message", "exception.type") or error
         elif event_name == _DETAILS:
             values |= more
-    has_failed = first(status, "code", "status_code") in (2, "STATUS_CODE_ERROR", "ERROR")
+    langfuse = {key.removeprefix(_LANGFUSE): value for key, value in values.items() if key.startswith(_LANGFUSE)}
+    states = langfuse.get("level"), first(status, "code", "status_code")
+    has_failed = any(state in (2, "ERROR", "STATUS_CODE_ERROR") for state in states)
     if not has_failed:  # else it ends with what was asked
         values.pop("pydantic_ai.all_messages", None)
     # OpenLLMetry writes JSON.
     values |= {name: text for name in _JSON if isinstance(text := parsed(values.get(name)), str)}
+    row = {"type": "span", "name": name, "model": langfuse.get("model.name"), **langfuse}
     return {
         **said,
         **{key: value for key, value in values.items() if "." in key or key in _PLAIN_NAMES},
         **_nested(values),
+        **(observation(row) if langfuse else {}),
         **{key: value for key, value in entry.items() if key in _OWN},
-        "name": name if "openinference.span.kind" in values else name.partition(" ")[2] or name,
-        "error": error if has_failed else None,
+        "name": name if langfuse or "openinference.span.kind" in values else name.partition(" ")[2] or name,
+        "error": (error or "error") if has_failed else None,
     }
 
 

@@ -324,6 +324,9 @@ class _Reading:
     def history(self, tz: str | tzinfo | None) -> History:
         """All that was read."""
         self._add_all(self.traces.conversations())
+        if not self._found:
+            *_, why = ["nobody says anything in it", *(row["problem"] for row in self.problem.rows)]
+            raise ValueError(visible(f"{', '.join(self.names)} has no conversation: {why}."))
         self.problem.check_times()
         self._waiting["sessions"] += map(msgspec.json.encode, self._own.values())
         self._flush()

@@ -59,19 +59,21 @@ def _usage(details: Mapping[str, Any]) -> dict[str, Any]:
         elif name != kind and counts.get("total") == counts.get("input", 0) + counts.get("output", 0):
             continue  # a part of what is counted
         sums[kind] = sums.get(kind, 0) + count
-    return {f"usage.{name}": count for name, count in {**details, **sums}.items()}
+    others = {name: value for name, value in details.items() if name not in ("input", "output")}  # as OpenAI has them
+    return others | {f"usage.{name}": count for name, count in {**details, **sums}.items()}
 
 
-def _observation(row: Mapping[str, Any]) -> dict[str, Any]:
+def observation(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a row of Langfuse, by the names that `Traces` reads."""
     usage = _usage(mapping(first(row, "usage_details", "usageDetails", "usage")))
     error = (first(row, "status_message", "statusMessage") or "error") if row.get("level") == "ERROR" else None
-    if first(row, "trace_id", "traceId") is None:  # a trace
+    if "type" not in row:  # a trace
         began, length = moment_of(row.get("timestamp")), amount(row.get("latency"))
         ended = began + timedelta(seconds=length) if began is not None and is_cost(length) else None
         about = {"id": root_of(str(row["id"])), "trace_id": row["id"], "type": "span", "agent": row.get("name")}
         return {**row, **usage, **about, "start_time": row.get("timestamp"), "end_time": ended, "error": error}
     costs = mapping(first(row, "cost_details", "costDetails"))
-    kind, parent = KINDS[str(row["type"]).lower()], first(row, "parent_observation_id", "parentObservationId")
+    kind, parent = KINDS.get(str(row["type"]).lower()), first(row, "parent_observation_id", "parentObservationId")
     made, calls = parsed(row.get("output")), parsed(first(row, "tool_calls", "toolCalls"))
     if kind == MODEL and isinstance(calls, list) and calls and not mapping(made).get("tool_calls"):
         made = [made, {"role": "assistant", "tool_calls": [*map(parsed, calls)]}]
@@ -121,4 +123,4 @@ def _read(
     return ()
 
 
-read_observations, read_runs, read_sdk = (partial(_read, fields) for fields in (_observation, _run, _sdk))
+read_observations, read_runs, read_sdk = (partial(_read, fields) for fields in (observation, _run, _sdk))

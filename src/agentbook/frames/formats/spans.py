@@ -15,6 +15,7 @@ tool or another agent calls count with their tokens only.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -74,10 +75,10 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 USAGE = {
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
-                     "usage.input", "usage.promptTokens", "input_tokens", "prompt_tokens", "inputTokens", "inputUsage"),
+                     "usage.input", "input_tokens", "prompt_tokens", "promptTokens", "inputTokens", "inputUsage"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
-                      "ai.usage.outputTokens", "usage.output", "usage.completionTokens", "output_tokens",
-                      "completion_tokens", "outputTokens", "outputUsage"),
+                      "ai.usage.outputTokens", "usage.output", "output_tokens", "completion_tokens",
+                      "completionTokens", "outputTokens", "outputUsage"),
     "tokens": ("llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens", "usage.total", "total_tokens",
                "totalTokens", "totalUsage"),
     "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
@@ -310,10 +311,12 @@ class Traces:
         self._join_texts()
         self._firsts.clear()
         sessions: dict[str, dict[tuple[str, str], _Part]] = {}
+        files = dict[str, None]()  # that are in no conversation
         for trace in [*self._traces]:  # what was read is let go
             spans = self._traces.pop(trace)
             known = next((span.session for span in spans.values() if span.session), trace)
             for span, place in _places(spans):
+                files[span.place[0]] = None
                 if not place.is_hidden:
                     parts = sessions.setdefault(place.session or known, {})
                     parts.setdefault((trace, "" if place.top is None else place.top.id), []).append((span, place))
@@ -324,7 +327,12 @@ class Traces:
                 self.problem.file, self.problem.line = part[0][0].place
                 talk.read(_in_order(part, lambda pair: pair[0].began))
             if talk.conversation.items:
+                for span, _ in itertools.chain.from_iterable(inner):
+                    files.pop(span.place[0], None)
                 yield talk.finish()
+        for self.problem.file in files:
+            self.problem.line = None
+            self.problem("no span says what was asked, or names a model")
 
 
 def _is(item: Item | Result, role: str) -> bool:
