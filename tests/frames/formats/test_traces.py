@@ -147,6 +147,27 @@ def test_another_agent_is_a_step_and_its_tokens_count() -> None:
     assert talks(document) == [[(U, "a"), (A, "1"), "helper", (A, None)]]
 
 
+@pytest.mark.parametrize("is_said_inside", [True, False])
+def test_a_call_within_a_call_counts_once(is_said_inside: bool) -> None:
+    whole, bare = chat([(U, "a")], "1", **{"gen_ai.usage.input_tokens": 7}), {"gen_ai.operation.name": "chat"}
+    inside, outside = (whole, chat([(U, "a")], "1")) if is_said_inside else (bare, whole)
+    [talk] = read_traces(otlp.read, [spans({"values": outside}, {"values": inside, "parentSpanId": "s0"})])
+    assert [(item.text, item.usage) for item in talk.items if isinstance(item, Message)] == [
+        ("a", None), ("1", {"input_tokens": 7})
+    ]  # fmt: skip
+
+
+def test_what_llamaindex_prints_of_its_objects_was_not_said() -> None:
+    printed = "ChatMessage(role=<MessageRole.USER: 'user'>, blocks=[TextBlock(text='a')])"
+    root = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": printed,
+        "output.value": f"AgentOutput(response={printed})",
+    }
+    document = spans({"values": root}, {"values": chat([(U, "a")], "1"), "parentSpanId": "s0"})
+    assert talks(document) == [[(U, "a"), (A, "1")]]
+
+
 def test_a_span_that_names_a_tool_alone_is_its_run() -> None:
     run = {"gen_ai.tool.name": "sql", "tool_arguments": "{}", "tool_response": "x"}
     document = spans({"values": chat([(U, "a")], "1")}, {"values": run, "parentSpanId": "s0"})

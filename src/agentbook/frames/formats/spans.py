@@ -169,7 +169,7 @@ class Span:
         if latest and isinstance(inner, list):
             agents = (number for number in reversed(range(len(inner))) if is_agents(inner[number]))
             said = inner[next(agents, 0) :]
-        self.input += messages_of(said, "user", problem)
+        self.input += _without_prints(messages_of(said, "user", problem))
         if latest:
             self.input = _after_agent(self.input)
 
@@ -212,7 +212,8 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         said, made = (None if kind == MODEL else values.get(name) for name in ("input.value", "output.value"))
         span.input = messages_of(found.get("instructions"), "system", problem)
         span.said = said or found.get("input" if is_said else "given")
-        span.output = messages_of(made or found.get("output" if is_said else "made"), "assistant", problem)
+        made = made or found.get("output" if is_said else "made")
+        span.output = _without_prints(messages_of(made, "assistant", problem))
     if kind != MODEL:  # what a model was given is most of a file
         span.given, span.made = parsed(found.get("given")), parsed(found.get("made"))
     if kind == TOOL and span.made is None:  # Strands has it in an event
@@ -339,6 +340,11 @@ def _is(item: Item | Result, role: str) -> bool:
     return isinstance(item, Message) and item.role == role
 
 
+def _without_prints(items: list[Item | Result]) -> list[Item | Result]:
+    """Without what LlamaIndex prints of its objects; spans below have the messages."""
+    return [item for item in items if not (isinstance(item, Message) and "(role=<MessageRole." in (item.text or ""))]
+
+
 def _after_agent(items: list[Item | Result]) -> list[Item | Result]:
     """What follows the last message or call of the agent."""
     said = (number for number, item in enumerate(items) if _is(item, "assistant") or isinstance(item, ToolCall))
@@ -366,6 +372,11 @@ def root_of(trace: str) -> str:
 def _places(spans: Mapping[str, Span]) -> _Part:
     """Each span with its place; a circle of parents is cut somewhere."""
     found: dict[str, tuple[Span, _Place]] = {}
+    for span in spans.values():  # a call within a call is the same one, as two libraries saw it
+        outer = spans.get(span.parent or "", span)
+        if span is not outer and span.kind == outer.kind == MODEL:
+            said, said_outside = ((bool(each.output), bool(each.usage)) for each in (span, outer))
+            (outer if said >= said_outside else span).kind = OTHER
     for span in spans.values():
         path: dict[str, Span] = {}
         node: Span | None = span
@@ -495,7 +506,7 @@ class _Talk:
         self._error = span.error
 
     def _count(self, span: Span) -> None:
-        if span.usage or span.model:
+        if span.usage or (span.model and self.conversation.items):
             self.conversation.add("assistant", None, at=span.ended, usage=span.usage, model=span.model, is_reply=False)
 
     def _run(self, span: Span) -> None:
