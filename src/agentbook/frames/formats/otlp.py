@@ -27,6 +27,11 @@ _LISTS = r"llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:pr
 _LIST, _FLAT = re.compile(rf"(?:{_LISTS})(?:\.\d+\.message\.\w+)?"), re.compile(rf"({_LISTS})\.(\d.*)")
 _SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
 _PLAIN_NAMES = ("tool_arguments", "tool_response")  # of pydantic-ai
+# Where an application adds names of its own: OpenLLMetry, the AI SDK, LangSmith.
+_ADDED = re.compile(
+    r"(?:traceloop\.association\.properties|ai\.telemetry\.metadata|langsmith\.metadata|metadata)\."
+    r"((?:session|thread|conversation|user)(?:_id|Id))"
+)
 _LANGFUSE = "langfuse.observation."
 _JSON = ("traceloop.entity.input", "traceloop.entity.output")
 _DETAILS = "gen_ai.client.inference.operation.details"
@@ -162,6 +167,7 @@ def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **said,
         **{key: value for key, value in values.items() if "." in key or key in _PLAIN_NAMES},
+        **{match[1]: value for key, value in values.items() if (match := _ADDED.fullmatch(key))},
         **_nested(values),
         **(observation(row) if langfuse else {}),
         **{key: value for key, value in entry.items() if key in _OWN},

@@ -55,8 +55,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "name": ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name", "gen_ai.agent.name", "agent.name",
              "name"),
     "session": ("gen_ai.conversation.id", "session.id", "langfuse.session.id",
-                "traceloop.association.properties.session_id", "ai.telemetry.metadata.sessionId",
-                "gcp.vertex.agent.session_id", "session_id", "sessionId", "thread_id", "conversation_id"),
+                "gcp.vertex.agent.session_id", "session_id", "sessionId", "thread_id", "threadId", "conversation_id"),
     "began": ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime", "start_timestamp"),
     "ended": ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime", "end_timestamp"),
     "instructions": ("gen_ai.system_instructions",),
@@ -99,9 +98,8 @@ ABOUT = {
     "agent_id": ("gen_ai.agent.id",),
     "agent_version": ("gen_ai.agent.version",),
     "initiator": ("user.name",),
-    "initiator_id": ("user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id",
-                     "ai.telemetry.metadata.userId", "user_id", "userId"),
-}  # fmt: skip
+    "initiator_id": ("user.id", "enduser.id", "langfuse.user.id", "user_id", "userId"),
+}
 
 _FIELDS: dict[str, list[tuple[str, int]]] = {}  # name -> the fields that have it, and how old it is there
 for _field, _names in (NAMES | USAGE | ABOUT).items():
@@ -408,8 +406,8 @@ class _Talk:
         whole = top or next(outer, part[0][0])
         has_models = any(span.kind == MODEL and place.step is None for span, place in part)
         top_in, top_out = ([], []) if top is None else (top.input, top.output)
-        if top is not None and not (has_models or top_in or top_out):
-            top_in, top_out = _as_text("user", top.given), _as_text("assistant", top.made)
+        if top is not None and not has_models:
+            top_in, top_out = top_in or _as_text("user", top.given), top_out or _as_text("assistant", top.made)
         self._asks, self._began = not any(_is(item, "user") for item in top_in), whole.began
         self._error, self._has_replied, self._is_new = None, False, True
         self._hear(top_in, self._began, True)
@@ -537,5 +535,11 @@ class _Talk:
 
 
 def _as_text(role: str, value: Any) -> list[Item | Result]:
+    if isinstance(value, dict) and value.keys() == {
+        "args",
+        "kwargs",
+    }:  # what a function was given, as decorators have it
+        given = [*value["args"], *value["kwargs"].values()]
+        value = given[0] if len(given) == 1 else value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return [] if value is None else [Message(role, text)]
