@@ -222,6 +222,7 @@ def test_a_table_of_phoenix_has_calls_of_tools_in_lists() -> None:
     [
         ("traceloop.association.properties.session_id", "traceloop.association.properties.user_id"),
         ("ai.telemetry.metadata.sessionId", "ai.telemetry.metadata.userId"),
+        ("langsmith.metadata.thread_id", "langsmith.metadata.user_id"),
         ("gcp.vertex.agent.session_id", "user.id"),
     ],
 )
@@ -487,6 +488,9 @@ SHAPES: dict[str, Any] = {
         {**LF, "id": "b", "type": "GENERATION", "parentObservationId": "a", "input": [TOLD], "output": AI},
     ],
     "a trace of spans alone": [{**LF, "id": "a", "type": "SPAN", "name": "chat", "input": "Hi", "output": "Hello."}],
+    "what a function was given": [
+        {**LF, "id": "a", "type": "SPAN", "input": {"args": ["Hi"], "kwargs": {}}, "output": "Hello."}
+    ],
     "a generation with choices": [
         {**LF, "id": "a", "type": "GENERATION", "input": {"messages": [TOLD]}, "output": CHOICES}
     ],

@@ -535,11 +535,8 @@ class _Talk:
 
 
 def _as_text(role: str, value: Any) -> list[Item | Result]:
-    if isinstance(value, dict) and value.keys() == {
-        "args",
-        "kwargs",
-    }:  # what a function was given, as decorators have it
-        given = [*value["args"], *value["kwargs"].values()]
+    if isinstance(value, dict) and isinstance(value.get("args"), list) and isinstance(value.get("kwargs"), dict):
+        given = [*value["args"], *value["kwargs"].values()]  # what a function was given, as decorators write it
         value = given[0] if len(given) == 1 else value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return [] if value is None else [Message(role, text)]
