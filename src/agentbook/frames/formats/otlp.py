@@ -52,11 +52,7 @@ def has_metrics(record: Mapping[str, Any]) -> bool:
 
 def _is_span(record: Mapping[str, Any]) -> bool:
     has_ids = first(record, "spanId", "span_id") is not None and first(record, *NAMES["trace"]) is not None
-    return (
-        has_ids
-        and isinstance(parsed(record.get("attributes")), list | dict)
-        and first(record, *NAMES["began"]) is not None
-    )
+    return has_ids and "attributes" in record and first(record, *NAMES["began"]) is not None
 
 
 def read(records: Records, traces: Traces) -> Iterable[Conversation]:

@@ -183,9 +183,10 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     """
     found, ranks = dict[str, Any](), dict[str, int]()
     for name in values.keys() & _FIELDS.keys():
-        for field_, rank in _FIELDS[name] if values[name] is not None else ():
-            if rank < ranks.get(field_, 99):
-                found[field_], ranks[field_] = values[name], rank
+        if (value := values[name]) is not None:
+            for field_, rank in _FIELDS[name]:
+                if rank < ranks.get(field_, 99):
+                    found[field_], ranks[field_] = value, rank
     # What many spans have in common is kept once.
     texts = {name: sys.intern(str(found[name])) for name in _TEXTS if found.get(name) not in (None, "")}
     if not texts.keys() >= {"id", "trace"}:
@@ -206,11 +207,10 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     span.error = None if found.get("error") is None else str(found["error"])
     if kind in (MODEL, AGENT, CHAIN):
         is_said = "input" in found or "output" in found
-        # Beside them, LangChain has the oldest message of the agent as that of a model.
-        said, made = (None if kind == MODEL else values.get(name) for name in ("input.value", "output.value"))
-        span.input = messages_of(found.get("instructions"), "system", problem)
-        span.said = said or found.get("input" if is_said else "given")
-        made = made or found.get("output" if is_said else "made")
+        said, made = (found.get("input"), found.get("output")) if is_said else (found.get("given"), found.get("made"))
+        if kind != MODEL:  # LangChain has the oldest message of an agent as that of a model
+            said, made = values.get("input.value") or said, values.get("output.value") or made
+        span.input, span.said = messages_of(found.get("instructions"), "system", problem), said
         span.output = _without_prints(messages_of(made, "assistant", problem))
     if kind != MODEL:  # what a model was given is most of a file
         span.given, span.made = parsed(found.get("given")), parsed(found.get("made"))
