@@ -498,6 +498,13 @@ SHAPES: dict[str, Any] = {
     "a graph": [
         {**LS, "run_type": "chain", "inputs": {"messages": [HUMAN]}, "outputs": {"messages": [HUMAN, AI]}}
     ],
+    "pairs of a role and a text": [
+        {**LS, "run_type": "chain", "inputs": {"messages": [["user", "Hi"]]},
+         "outputs": {"messages": [["user", "Hi"], ["ai", "Hello."]]}}
+    ],
+    "a task": [
+        spans({"values": {"openinference.span.kind": "AGENT", "input.value": '{"task": "Hi"}', "output.value": "Hello."}})
+    ],
     "a wrapped client": [
         {**LS, "run_type": "llm", "inputs": {"messages": [TOLD], "model": "m"}, "outputs": CHOICES}
     ],

@@ -51,7 +51,7 @@ _HOMES: tuple[str, ...] = (
     "outputs",
 )
 _HOMES += ("question", "query", "prompt", "prompts", "user_input", "answer", "response", "result", "completion")
-_HOMES += ("text", "content", "contents", "value")
+_HOMES += ("text", "content", "contents", "value", "task")
 _FIRST = ("choices", "candidates", "generations")  # the other elements were not said
 _MAX_DEPTH = 6
 UNKNOWN = "unknown"  # a name or a reason to stop, for formats that need one
@@ -163,6 +163,8 @@ def messages_of(value: Any, role: str, problem: Problems, depth: int = 0) -> lis
     if depth > _MAX_DEPTH:
         problem("messages that are nested too deeply")
     elif isinstance(value, list):
+        if len(value) == 2 and isinstance(value[1], str) and isinstance(value[0], str) and value[0] in ROLES:
+            value = [{"role": value[0], "content": value[1]}]  # as LangChain takes messages
         return [item for each in value for item in messages_of(each, role, problem, depth + 1)]
     elif isinstance(value, dict) and value.get("type") not in _SILENT:
         whole = opened(value)
