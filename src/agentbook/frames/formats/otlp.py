@@ -41,13 +41,9 @@ _LOGS = ("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRec
 
 
 def matches(record: Mapping[str, Any]) -> bool:
-    """Whether it is a document of traces or logs, or a span of one."""
-    return any(isinstance(record.get(name), list) for name in (*_SPANS[0], *_LOGS[0])) or _is_span(record)
-
-
-def has_metrics(record: Mapping[str, Any]) -> bool:
-    """Whether it is a document of metrics, which may be beside traces."""
-    return "resourceMetrics" in record
+    """Whether it is a document of traces, logs or metrics, or a span of one."""
+    lists = (*_SPANS[0], *_LOGS[0], "resourceMetrics")
+    return any(isinstance(record.get(name), list) for name in lists) or _is_span(record)
 
 
 def _is_span(record: Mapping[str, Any]) -> bool:
@@ -66,7 +62,7 @@ def read(records: Records, traces: Traces) -> Iterable[Conversation]:
                 name = first(log, "eventName", "event_name") or values.get("event.name")
                 if name == _DETAILS or _SAID.fullmatch(str(name)):
                     ended = first(log, "timeUnixNano", "time_unix_nano")
-                    event = {**log, "name": name, "values": values}
+                    event = {**log, "name": name, "attributes": values}
                     span = span_of(_fields({**log, "endTimeUnixNano": ended, "events": [event]}), traces.problem)
                     traces.add_texts(span, log, is_span=name == _DETAILS)
             except DAMAGE as error:
@@ -137,8 +133,7 @@ def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     said: dict[str, list[Any]] = {}
     events = parsed(first(entry, "events", "otel_events"))
     for event in events if isinstance(events, list) else ():
-        event_name = str(first(event, "name", "event_name"))
-        more = event.get("values") or values_of(event.get("attributes"))
+        event_name, more = str(first(event, "name", "event_name")), values_of(event.get("attributes"))
         if match := _SAID.fullmatch(event_name):
             message = {**more, **mapping(more.get("gen_ai.event.content"))}
             inner = parsed(message.pop("message", None))

@@ -28,7 +28,7 @@ class Format(NamedTuple):
 FORMATS = (
     Format("agentbook's own", own.matches, own.read),
     Format("ATIF", atif.matches, atif.read),
-    Format("OTLP/JSON", otlp.matches, otlp.read, keeps="traces", continues=otlp.has_metrics),
+    Format("OTLP/JSON", otlp.matches, otlp.read, keeps="traces"),
     Format("Phoenix spans", otlp.is_phoenix, otlp.read_phoenix, keeps="traces"),
     Format("Langfuse", rows.is_langfuse, rows.read_observations, keeps="traces"),
     Format("LangSmith runs", rows.is_run, rows.read_runs, keeps="traces"),
