@@ -147,6 +147,18 @@ def test_another_agent_is_a_step_and_its_tokens_count() -> None:
     assert talks(document) == [[(U, "a"), (A, "1"), "helper", (A, None)]]
 
 
+def test_an_agent_that_calls_no_model_is_no_agent_around_those_that_do() -> None:
+    agent = {"openinference.span.kind": "AGENT"}
+    document = spans(
+        {"values": dict(agent), "name": "Agent workflow"},
+        {"values": dict(agent), "name": "triage", "parentSpanId": "s0"},
+        {"values": chat([(U, "a")], "A moment."), "parentSpanId": "s1"},
+        {"values": dict(agent), "name": "desk", "parentSpanId": "s0"},
+        {"values": chat([(U, "a"), (A, "A moment.")], "1"), "parentSpanId": "s3"},
+    )
+    assert talks(document) == [[(U, "a"), (A, "A moment."), (A, "1")]]
+
+
 @pytest.mark.parametrize("is_said_inside", [True, False])
 def test_a_call_within_a_call_counts_once(is_said_inside: bool) -> None:
     whole, bare = chat([(U, "a")], "1", **{"gen_ai.usage.input_tokens": 7}), {"gen_ai.operation.name": "chat"}

@@ -71,7 +71,7 @@ def observation(row: Mapping[str, Any]) -> dict[str, Any]:
         began, length = moment_of(row.get("timestamp")), amount(row.get("latency"))
         ended = began + timedelta(seconds=length) if began is not None and is_cost(length) else None
         about = {"id": root_of(str(row["id"])), "trace_id": row["id"], "type": "span", "agent": row.get("name")}
-        return {**row, **usage, **about, "start_time": row.get("timestamp"), "end_time": ended, "error": error}
+        return {**usage, **row, **about, "start_time": row.get("timestamp"), "end_time": ended, "error": error}
     costs = mapping(first(row, "cost_details", "costDetails"))
     kind, parent = KINDS.get(str(row["type"]).lower()), first(row, "parent_observation_id", "parentObservationId")
     made, calls = parsed(row.get("output")), parsed(first(row, "tool_calls", "toolCalls"))
@@ -79,7 +79,7 @@ def observation(row: Mapping[str, Any]) -> dict[str, Any]:
         made = [made, {"role": "assistant", "tool_calls": [*map(parsed, calls)]}]
     return {
         "total_cost": costs.get("total", sum(filter(is_cost, costs.values())) if costs else None),
-        **mapping(row.get("metadata")), **row, **usage, "output": made, "error": error,
+        **mapping(row.get("metadata")), **usage, **row, "output": made, "error": error,
         "agent": row.get("name") if kind == AGENT else None if parent else first(row, "trace_name", "traceName"),
     }  # fmt: skip
 

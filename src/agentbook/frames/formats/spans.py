@@ -314,6 +314,7 @@ class Traces:
         for trace in [*self._traces]:  # what was read is let go
             spans = self._traces.pop(trace)
             known = next((span.session for span in spans.values() if span.session), trace)
+            _see_through(spans)
             for span, place in _places(spans):
                 files[span.place[0]] = None
                 if not place.is_hidden:
@@ -367,14 +368,29 @@ def root_of(trace: str) -> str:
     return f"trace {trace}"
 
 
+def _see_through(spans: Mapping[str, Span]) -> None:
+    """Take spans around others that are the same call or agent as what they are."""
+    reached, callers, around = dict[str, int](), set[str](), set[str]()
+    for span in spans.values():
+        outer = spans.get(span.parent or "", span)
+        if span is not outer and span.kind == outer.kind == MODEL:  # one call, as two libraries saw it
+            said, said_outside = ((bool(each.output), bool(each.usage)) for each in (span, outer))
+            (outer if said >= said_outside else span).kind = OTHER
+    for span in spans.values():
+        node, level = spans.get(span.parent or "") if span.kind == MODEL else None, 2
+        while node is not None and reached.get(node.id, 0) < level:
+            reached[node.id] = level
+            if node.kind == AGENT:
+                (callers if level == 2 else around).add(node.id)
+                level = 1
+            node = spans.get(node.parent or "")
+    for id_ in around - callers:  # agents that call no model, around those that do
+        spans[id_].kind = CHAIN
+
+
 def _places(spans: Mapping[str, Span]) -> _Part:
     """Each span with its place; a circle of parents is cut somewhere."""
     found: dict[str, tuple[Span, _Place]] = {}
-    for span in spans.values():  # a call within a call is the same one, as two libraries saw it
-        outer = spans.get(span.parent or "", span)
-        if span is not outer and span.kind == outer.kind == MODEL:
-            said, said_outside = ((bool(each.output), bool(each.usage)) for each in (span, outer))
-            (outer if said >= said_outside else span).kind = OTHER
     for span in spans.values():
         path: dict[str, Span] = {}
         node: Span | None = span
