@@ -444,6 +444,14 @@ def test_a_message_of_a_library_has_its_tool_calls_and_their_results(tmp_path: P
     )
 
 
+def test_documents_over_several_lines_each(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(f"{json.dumps(CONSOLE, indent=4)}\n" * 2 + "{\n", "utf-8")
+    history = ab.read_conversations(path)
+    assert said(history) == WHOLE
+    assert ab.load_problems(history)["line"].to_list() == [str(2 * len(json.dumps(CONSOLE, indent=4).splitlines()) + 1)]
+
+
 def test_spans_of_phoenix_in_a_table(tmp_path: Path) -> None:
     below = {**ROW, **dict.fromkeys(name for name in ROW if name.startswith("attributes."))}
     frame = pd.DataFrame([ROW, {**below, "context.span_id": "s2", "parent_id": "s1", "span_kind": "RETRIEVER"}])

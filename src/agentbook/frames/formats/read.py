@@ -417,6 +417,8 @@ def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
     if first == b"[" or not any(isinstance(_value(line), dict) for line in lines):
         texts = _document(file, is_marked)
     file.seek(0)
+    if texts is None and lines[0].strip() == b"{":
+        texts = _indented(file)
     return _values(enumerate(file, 1) if texts is None else texts, problem)
 
 
@@ -454,6 +456,18 @@ def _document(file: Any, is_marked: bool) -> Iterable[tuple[int, bytes]] | None:
     return (
         None if value is None else enumerate(map(msgspec.json.encode, value if isinstance(value, list) else [value]), 1)
     )
+
+
+def _indented(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Documents over several lines each, as jq and OpenTelemetry's console write."""
+    part: list[bytes] = []
+    for number, line in enumerate(lines, 1):
+        part.append(line)
+        if line.rstrip() == b"}":
+            yield number - len(part) + 1, b"".join(part)
+            part = []
+    if part:
+        yield number - len(part) + 1, b"".join(part)
 
 
 def _values(texts: Iterable[tuple[int, bytes]], problem: Problems) -> _Numbered:
