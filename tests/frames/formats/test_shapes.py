@@ -384,6 +384,11 @@ SHAPES: dict[str, list[tuple[Any, list[Any]]]] = {
         ({"resource_spans": [{"scope_spans": [{"spans": [OTLP]}]}]}, WHOLE),
         ({"batches": RESOURCES["resourceSpans"]}, WHOLE),
         ([{**OTLP, "attributes": GENAI, "status": {"code": "OK"}}], WHOLE),
+        ([{**OTLP, "attributes": {**USED_BY_SPAN, "gen_ai.operation.name": "chat"}},
+          {**{name: OTLP[name] for name in ("traceId", "spanId")}, "attributes": {"event.name": "strands"}, "body": {
+              side: {"messages": [{"role": role, "content": {name: json.dumps([{"text": text}])}}]}
+              for side, role, name, text in (("input", "user", "content", "Hi"), ("output", "assistant", "message", "Yes"))}}],
+         WHOLE),
         ({"columns": [], "rows": [
             {"trace_id": "t", "span_id": "s", "start_timestamp": AT, "span_name": "chat small", "attributes": GENAI}]}, WHOLE),
     ],

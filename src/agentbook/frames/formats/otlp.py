@@ -43,7 +43,11 @@ _LOGS = ("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRec
 def matches(record: Mapping[str, Any]) -> bool:
     """Whether it is a document of traces, logs or metrics, or a span of one."""
     lists = (*_SPANS[0], *_LOGS[0], "resourceMetrics")
-    return any(isinstance(record.get(name), list) for name in lists) or _is_span(record)
+    return any(isinstance(record.get(name), list) for name in lists) or _is_span(record) or _is_log(record)
+
+
+def _is_log(record: Mapping[str, Any]) -> bool:
+    return record.keys() >= {"traceId", "spanId", "body"}
 
 
 def _is_span(record: Mapping[str, Any]) -> bool:
@@ -56,10 +60,13 @@ def read(records: Records, traces: Traces) -> Iterable[Conversation]:
     for record in records:
         for entry in [record] if _is_span(record) else _entries(record, _SPANS):
             traces.read(_fields, entry)
-        for log in _entries(record, _LOGS):
+        for log in [record] if _is_log(record) else _entries(record, _LOGS):
             try:
                 values = {**values_of(log.get("attributes")), **mapping(_plain(log.get("body")))}
                 name = first(log, "eventName", "event_name") or values.get("event.name")
+                told = [side for side in ("input", "output") if isinstance(values.get(side), dict)]  # as AWS has it
+                values |= {NAMES[side][0]: [*map(_message, values[side]["messages"])] for side in told}
+                name = _DETAILS if told else name
                 if name == _DETAILS or _SAID.fullmatch(str(name)):
                     ended = first(log, "timeUnixNano", "time_unix_nano")
                     event = {**log, "name": name, "attributes": values}
@@ -68,6 +75,11 @@ def read(records: Records, traces: Traces) -> Iterable[Conversation]:
             except DAMAGE as error:
                 traces.problem.damaged(error, log)
     return ()
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    inner = mapping(message.get("content"))
+    return {**message, "content": parsed(first(inner, "content", "message"))} if inner else dict(message)
 
 
 def is_phoenix(record: Mapping[str, Any]) -> bool:
@@ -202,6 +214,8 @@ def attributes_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", value)
+    if kind and not kind.endswith(("Value", "_value")):  # it is plain, as rows have it
+        return value
     if kind in ("arrayValue", "array_value"):
         return [_plain(each) for each in (inner or {}).get("values") or ()]
     if kind in ("kvlistValue", "kvlist_value"):

@@ -214,9 +214,8 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         span.output = _without_prints(messages_of(made, "assistant", problem))
     if kind != MODEL:  # what a model was given is most of a file
         span.given, span.made = parsed(found.get("given")), parsed(found.get("made"))
-    if kind == TOOL and span.made is None:  # Strands has it in an event
-        for item in messages_of(found.get("output"), "assistant", problem):
-            span.made = item.content if isinstance(item, Result) else item.text if isinstance(item, Message) else None
+    if kind == TOOL:  # Strands has the result in an event
+        span.output = messages_of(found.get("output"), "assistant", problem)
     return span
 
 
@@ -528,7 +527,13 @@ class _Talk:
         call = self.conversation.run(span.call, span.name or "tool")
         call.started_at, call.ended_at, call.error = span.began, span.ended, span.error
         call.arguments = call.arguments if call.arguments is not None else span.given
-        call.result = span.made if span.made is not None else call.result
+        said = (
+            item.content if isinstance(item, Result) else item.text
+            for item in span.output
+            if not isinstance(item, ToolCall)
+        )
+        made = span.made if span.made is not None else next(said, None)
+        call.result = made if made is not None else call.result
 
     def _reply(self, output: list[Item | Result], top: Span | None, has_models: bool) -> None:
         """Take what the outermost span says was replied."""
