@@ -64,12 +64,13 @@ def read(records: Records, traces: Traces) -> Iterable[Conversation]:
             try:
                 values = {**values_of(log.get("attributes")), **mapping(_plain(log.get("body")))}
                 name = first(log, "eventName", "event_name") or values.get("event.name")
-                told = [side for side in ("input", "output") if isinstance(values.get(side), dict)]  # as AWS has it
-                values |= {NAMES[side][0]: [*map(_message, values[side]["messages"])] for side in told}
-                name = _DETAILS if told else name
-                if name == _DETAILS or _SAID.fullmatch(str(name)):
+                told = [
+                    side for side in ("input", "output") if "messages" in mapping(values.get(side))
+                ]  # as AWS has it
+                if told or name == _DETAILS or _SAID.fullmatch(str(name)):
+                    values |= {NAMES[side][0]: [*map(_message, values[side]["messages"])] for side in told}
                     ended = first(log, "timeUnixNano", "time_unix_nano")
-                    event = {**log, "name": name, "attributes": values}
+                    event = {**log, "name": _DETAILS if told else name, "attributes": values}
                     span = span_of(_fields({**log, "endTimeUnixNano": ended, "events": [event]}), traces.problem)
                     traces.add_texts(span, log, is_span=name == _DETAILS)
             except DAMAGE as error:

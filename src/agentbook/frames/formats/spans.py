@@ -368,7 +368,7 @@ def root_of(trace: str) -> str:
 
 
 def _see_through(spans: Mapping[str, Span]) -> None:
-    """Take spans around others that are the same call or agent as what they are."""
+    """Change the kinds of calls and agents that are only around another."""
     reached, callers, around = dict[str, int](), set[str](), set[str]()
     for span in spans.values():
         outer = spans.get(span.parent or "", span)
@@ -527,12 +527,8 @@ class _Talk:
         call = self.conversation.run(span.call, span.name or "tool")
         call.started_at, call.ended_at, call.error = span.began, span.ended, span.error
         call.arguments = call.arguments if call.arguments is not None else span.given
-        said = (
-            item.content if isinstance(item, Result) else item.text
-            for item in span.output
-            if not isinstance(item, ToolCall)
-        )
-        made = span.made if span.made is not None else next(said, None)
+        said = next((item.text for item in span.output if isinstance(item, Message)), None)
+        made = span.made if span.made is not None else said
         call.result = made if made is not None else call.result
 
     def _reply(self, output: list[Item | Result], top: Span | None, has_models: bool) -> None:
