@@ -581,6 +581,8 @@ CACHED: dict[str, tuple[Any, Any]] = {
         "input": 300, "cache_read_input_tokens": 600, "cache_creation_input_tokens": 100, "output": 10}}),
     "Langfuse of parts": (rows, {**LANGFUSE, "usage_details": {
         **KEPT, "input": 250, "input_audio_tokens": 50, "output": 3, "output_reasoning_tokens": 7, "total": 1010}}),
+    "Langfuse of Gemini": (rows, {**LANGFUSE, "usage_details": {
+        **KEPT, "output": 3, "thoughts_token_count": 7, "total": 1010}}),
     "Langfuse counted twice": (rows, {**LANGFUSE, "usage_details": {**KEPT, "input": 1000, "total": 1010}}),
     "LangSmith": (rows, {
         **LANGSMITH, "outputs": {"usage_metadata": {

@@ -53,7 +53,7 @@ def _usage(details: Mapping[str, Any]) -> dict[str, Any]:
     counts = {name: count for name, value in details.items() if is_count(count := whole(value))}
     sums: dict[str, int] = {}
     for name, count in counts.items():
-        kind = next((side for side in ("input", "output") if side in name), name)
+        kind = next((side for side in ("input", "output") if side in name), "output" if "thought" in name else name)
         if "cache" in name:
             kind = "written" if "creation" in name or "write" in name else "read"
         elif name != kind and counts.get("total") == counts.get("input", 0) + counts.get("output", 0):
