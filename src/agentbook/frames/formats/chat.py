@@ -168,7 +168,8 @@ def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def is_call(record: Mapping[str, Any]) -> bool:
     """Whether it is a call in the log of a gateway that says its session."""
     record = _decoded(record)
-    return _session(record) is not None and is_openai(record) and _request(record) is not record
+    has_ended = first(record, *_RESPONSES) is not None or _failure(record) is not None
+    return _session(record) is not None and has_ended and is_openai(record) and _request(record) is not record
 
 
 def _session(record: Mapping[str, Any]) -> Any:
