@@ -266,3 +266,12 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
     harmless = r'(?:\\.[^"\\]*+)*+'
     texts = {path.name: path.read_text(encoding="utf-8").replace(harmless, "") for path in files_of(SRC)}
     assert [name for name, text in texts.items() if re.search(r"\)[+*?]\+(?!,;=)", text)] == []
+
+
+def test_no_python_that_is_started_imports_from_the_current_folder() -> None:
+    """It may be one that somebody cloned, with an ``agentbook.py`` in it."""
+    lists = [node for path in files_of(SRC) for node in ast.walk(tree_of(path)) if type(node) is ast.List]
+    commands = [ast.unparse(node) for node in lists]
+    started = [command for command in commands if command.startswith("[sys.executable,")]
+    assert started
+    assert [command for command in started if not command.startswith("[sys.executable, '-P',")] == []

@@ -6,6 +6,7 @@ How `connect` starts the embedded service is in `test_connect`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,14 @@ def test_a_function_answers_as_an_agent() -> None:
             more = {} if version is None else {"agent_version_id": version}
             session = own.client.sessions.start("lab", agent_id="local~mine", prompt="hi", **more)
             assert own.client.sessions.ask(session, "again").text == reply_text
+
+
+def test_of_the_current_folder_runs_only_what_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "agentbook.py").write_text("open('ran', 'w')")
+    (tmp_path / "mine.py").write_text("answer = print")
+    monkeypatch.chdir(tmp_path)
+    with platform(bare=True, agents={"local~mine": "mine:answer"}):
+        assert not (tmp_path / "ran").exists()
 
 
 def test_a_function_that_no_other_process_finds_is_refused() -> None:

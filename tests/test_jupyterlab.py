@@ -96,7 +96,7 @@ def test_jupyterlab_opens_the_first_tutorial(tmp_path: Path) -> None:
     (tmp_path / "02-b.ipynb").write_text("")
     (tmp_path / "01-a.ipynb").write_text("")
     started = jupyterlab._command(tmp_path, browser=False, port=9999)
-    assert started[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert started[:4] == [sys.executable, "-P", "-m", "jupyterlab"]
     assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(started)
 
 

@@ -120,7 +120,8 @@ def _own_port(data: Path) -> int:
 
 def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
     log = data / "service.log"
-    command = [sys.executable, "-m", "agentbook", "serve", "--port", str(port), "--data", str(data), "--until-unused"]
+    command = [sys.executable, "-P", "-m", "agentbook", "serve", "--until-unused"]
+    command += ["--port", str(port), "--data", str(data)]
     for option in ("seed", "speed"):  # set by notebook tests, which compare outputs
         value = os.environ.get(f"AGENTBOOK_{option.upper()}")
         if value:

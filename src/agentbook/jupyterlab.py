@@ -93,7 +93,8 @@ def _environment(data: Path) -> dict[str, str]:
 
 
 def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
+    # Only here, and not in the environment: notebooks import modules beside them.
+    command = [sys.executable, "-P", "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
     notebooks = sorted(folder.glob("*.ipynb"))
     if notebooks:
         command.append(f"--LabApp.default_url=/lab/tree/{notebooks[0].name}")

@@ -52,7 +52,7 @@ _decode = partial(json.loads, parse_constant=lambda _: None)  # a tool's NaN is 
 
 
 def _command(function: str) -> list[str]:
-    return [sys.executable, "-c", f"from {__name__} import work; work()", function]
+    return [sys.executable, "-P", "-c", f"from {__name__} import work; work()", function]
 
 
 def check_function(name: str, function: str) -> None:
