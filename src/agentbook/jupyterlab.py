@@ -162,20 +162,23 @@ def copy_tutorials(folder: Path) -> Path:
 
 
 def trust(folder: Path) -> int:
-    """Sign the unchanged copies, as ``jupyter trust`` does, and return how many.
+    """Sign the copies that are as in the package; returns how many.
+
+    That is what ``jupyter trust`` does.
 
     JupyterLab shows SVG images and styles only in notebooks that this user ran or
     signed. These notebooks come from the package whose code they run, so they deserve
-    the same trust, and their charts are visible before any cell is run.
+    the same trust, and their charts are visible before any cell is run. What the folder
+    says of its notebooks counts for nothing: it may be a stranger's.
     """
-    copied, signed = _read_manifest(folder / MANIFEST), 0
+    signed = 0
     # If JupyterLab's notary is missing or cannot store signatures, images appear only
     # once the cells are run.
     with contextlib.suppress(Exception):
         reader, notary = importlib.import_module("nbformat"), importlib.import_module("nbformat.sign").NotebookNotary()
-        for name, digest in copied.items():
+        for name, content in _contents():
             path = folder / name
-            if path.suffix == ".ipynb" and path.is_file() and _digest(path.read_bytes()) == digest:
+            if path.suffix == ".ipynb" and path.is_file() and path.read_bytes() == content:
                 notary.sign(reader.read(path, as_version=4))
                 signed += 1
         notary.store.close()
