@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ import pytest
 from agentbook import _files
 from agentbook._files import FileLock, atomic_write
 from agentbook.api.oauth.token_store import TokenStore
+from agentbook.chat.model.session_list import name_session
+from agentbook.evaluation.evaluate import default_folder
+from agentbook.evaluation.runs import Recorder
 
 HOLD = """
 import sys
@@ -83,6 +87,18 @@ def test_permissions_and_links_stay(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     assert link.is_symlink()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+@pytest.mark.parametrize(
+    "keep", [lambda: name_session("s1", "mine"), lambda: Recorder({}).close(), lambda: default_folder("lab.yaml")]
+)
+def test_whoever_makes_the_data_directory_makes_it_private(
+    keep: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "data"))
+    keep()
+    assert (tmp_path / "data").stat().st_mode & 0o077 == 0
 
 
 def test_a_folder_is_named(tmp_path: Path) -> None:

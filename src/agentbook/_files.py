@@ -148,6 +148,13 @@ def local_path(name: str = "") -> Path:
     return user_data_path("agentbook") / name
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone."""
+    if not folder.exists():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write to that replaces `path` when the block ends.

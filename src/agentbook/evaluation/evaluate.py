@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from .._files import local_path, write_text
+from .._files import local_path, make_private, write_text
 from .._masking import Redactor, redacted
 from .._text import clip, visible
 from ..api.calls import ref
@@ -180,6 +180,7 @@ def closing_clients(connect: Callable[[], Client]) -> Iterator[Callable[[], Clie
 def default_folder(path: str | Path) -> Path:
     """Where the reports of a file go unless a folder is named: the data directory."""
     target = Path(path).resolve()
+    make_private(local_path())  # or `connect` would not believe what it holds
     return local_path("evaluations") / f"{target.stem}-{hashlib.sha256(str(target).encode()).hexdigest()[:8]}"
 
 

@@ -24,7 +24,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from .._files import FileLock, append, local_path
+from .._files import FileLock, append, local_path, make_private
 from .._masking import Redactor, is_placeholder, redacted
 from ..frames.tabular import typed
 from .experiment import Answer, Experiment
@@ -118,7 +118,7 @@ class Recorder:
 
     def __init__(self, facts: Mapping[str, Any], earlier: SavedRun | None = None) -> None:
         folder = directory()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         started_at = datetime.now(UTC)
         new = folder / f"{started_at:%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}.jsonl"
         self.path = new if earlier is None else earlier.path

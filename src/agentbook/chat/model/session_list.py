@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..._files import FileLock, atomic_write, local_path
+from ..._files import FileLock, atomic_write, local_path, make_private
 from ..._text import around, ipython_shell, shorten, title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
@@ -288,7 +288,7 @@ def note_repeat(session_id: str, original: str) -> None:
 def _note(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
     """Keep texts beyond the end of the kernel; an empty one drops what was kept."""
     path = local_path(NOTES)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     with FileLock(path.with_suffix(".lock"), optional=True):  # other kernels keep theirs there, too
         notes = _notes()
         kept = {key: text for key, text in notes[kind].items() if key not in texts}
