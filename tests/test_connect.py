@@ -26,7 +26,7 @@ import pytest
 from click.testing import CliRunner
 
 import agentbook as ab
-from agentbook import doctor, embedded
+from agentbook import doctor, embedded, jupyterlab
 from agentbook.api.oauth import token_store
 from agentbook.cli import main
 from agentbook.doctor import trial
@@ -232,6 +232,10 @@ def test_a_data_directory_of_others_is_not_believed(data: Path, theirs: str, mon
     assert [each.state for each in doctor.examine() if each.about == "embedded service"] == ["wrong"]
     with pytest.raises(ab.ConnectionFailed, match="AGENTBOOK_DATA"):
         ab.connect()
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(jupyterlab, "_run", lambda *_: 0)
+    with pytest.raises(ab.errors.AgentbookError, match="AGENTBOOK_DATA"):
+        jupyterlab.lab(browser=False)
     assert [path.name for path in data.iterdir()] == ["service.log"]
     assert (data.parent / "mine").read_text() == "mine"
 

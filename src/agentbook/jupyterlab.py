@@ -20,10 +20,11 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._files import local_path
+from ._files import local_path, make_private
 from ._packages import install
 from .api.errors import AgentbookError
 from .embedded import find_or_start, port_is_free
+from .service.discovery_file import distrust
 
 # Do not ask newcomers whether they want to see JupyterLab's news.
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
@@ -53,8 +54,8 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
     Raises
     ------
     AgentbookError
-        If JupyterLab is not installed, the port is in use, or the service cannot be
-        started.
+        If JupyterLab is not installed, the port is in use, others can write to the data
+        directory, or the service cannot be started.
     """
     if importlib.util.find_spec("jupyterlab") is None:
         raise AgentbookError(f"JupyterLab is not installed here; install it with: {install('lab')}")
@@ -64,6 +65,10 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
     if "AGENTBOOK_BASE_URL" not in os.environ:
         service = find_or_start(data)
         print(f"The embedded service answers at {service.base_url} (data in {data}).", file=sys.stderr)
+    elif reason := distrust(data):
+        raise AgentbookError(reason)  # JupyterLab runs the configuration in it
+    with contextlib.suppress(OSError):  # `copy_tutorials` says why not
+        make_private(data)
     folder = copy_tutorials(data / "tutorials")
     trust(folder)
     print(f"The tutorials are in {folder}.", file=sys.stderr, flush=True)
