@@ -186,6 +186,31 @@ def test_an_agent_that_cannot_be_served_is_one_line(tmp_path: Path) -> None:
     failed(run(tmp_path, *serve, "acme~parrot=json:dumps"), 1, "runs on echo; choose another name")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "link"),
+    [
+        ("tutorials", "agentbook-tutorials/.copied.json"),
+        ("tutorials", "agentbook-tutorials/01-first-look.ipynb"),
+        ("tutorials", "agentbook-tutorials/docs"),
+        ("skill", "SKILL.md"),
+        ("import promptfooconfig.yaml", "lab.yaml"),
+        ("eval file.yaml --out out", "out/results.json"),
+        ("eval file.yaml --out out", "out/report.html"),
+    ],
+)
+def test_no_link_of_a_folder_is_written_through(
+    arguments: str, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(tmp_path.parent / f"{tmp_path.name}-mine")
+    (tmp_path / "promptfooconfig.yaml").write_text("prompts: ['{{q}}']\ntests: [{vars: {q: a}}]\n")
+    (tmp_path / "file.yaml").write_text("agent: acme~a\ninputs: [hello]\n")
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")  # nothing is asked
+    monkeypatch.chdir(tmp_path)
+    failed(CliRunner().invoke(main, arguments.split()), 1, "remove this link")
+    assert not (tmp_path / link).exists(), "what it leads to"
+
+
 def test_members_and_workspaces(tmp_path: Path) -> None:
     kinds = {"acme": "organization", "ada": "user", "bob": "user"}
     acme, *_ = [run(tmp_path, "accounts", "create", name, "--type", kinds[name]).stdout.strip() for name in kinds]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentbook import _files
-from agentbook._files import FileLock, atomic_write
+from agentbook._files import FileLock, append, atomic_write
 from agentbook.api.oauth.token_store import TokenStore
 from agentbook.chat.model.session_list import name_session
 from agentbook.evaluation.evaluate import default_folder
@@ -87,6 +87,11 @@ def test_permissions_and_links_stay(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     assert link.is_symlink()
+    with pytest.raises(FileExistsError, match="link"), atomic_write(link, private=True):
+        pass
+    with pytest.raises(FileExistsError, match="link"):
+        append(link, b"of ours")
+    assert target.read_bytes() == b"new"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")

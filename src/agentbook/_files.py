@@ -155,6 +155,29 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
+def own_path(folder: Path, name: str) -> Path:
+    """The path of a file that this package names, in a folder.
+
+    A link there is refused, because whoever made the folder, such as a cloned
+    repository or a colleague, could have it lead to any file of this user. A path that
+    a person named may be a link: `atomic_write` replaces its target.
+
+    Raises
+    ------
+    FileExistsError
+        If the file or a folder of `name` is a link.
+
+    Examples
+    --------
+    >>> own_path(Path("reports"), "results.json").as_posix()
+    'reports/results.json'
+    """
+    here = Path(os.path.realpath(folder), name)
+    if (target := Path(os.path.realpath(here))) != here:
+        raise FileExistsError(f"{folder / name} leads to {target}: remove this link, or name another place")
+    return folder / name
+
+
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write to that replaces `path` when the block ends.
@@ -166,9 +189,10 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
     path : str or path
         The file. Its permissions are kept; a new file gets the usual permissions of
         this process. ``~`` is the home directory. If it is a link, its target is
-        replaced.
+        replaced: whoever calls this with a name of our own asks `own_path` first.
     private : bool
-        True makes the file readable only by its owner, from the first byte on.
+        True makes the file readable only by its owner, from the first byte on. It is
+        one of our own, so a link is refused.
 
     Raises
     ------
@@ -184,7 +208,10 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
     >>> path.read_text()
     'all or nothing'
     """
-    target = Path(path).expanduser().resolve()
+    target = Path(path).expanduser()
+    if private:
+        own_path(target.parent, target.name)
+    target = target.resolve()
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target} cannot be written: there is no folder {target.parent}. Create it first.")
     if target.is_dir():
@@ -217,7 +244,8 @@ def append(path: Path, lines: bytes, *, private: bool = False, durable: bool = T
 
     What a process that was killed left of its last line is ended first. The file is
     made if it does not exist, for this user alone if it is `private`. If it need not be
-    `durable`, the system writes it to the disk in its own time.
+    `durable`, the system writes it to the disk in its own time. A link is refused; see
+    `own_path`.
 
     Examples
     --------
@@ -228,7 +256,9 @@ def append(path: Path, lines: bytes, *, private: bool = False, durable: bool = T
     >>> path.read_bytes()
     b'half a li\\none\\n'
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600 if private else 0o666)
+    own_path(path.parent, path.name)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    fd = os.open(path, flags, 0o600 if private else 0o666)
     try:
         if os.fstat(fd).st_size:
             os.lseek(fd, -1, os.SEEK_END)

@@ -20,7 +20,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._files import local_path, make_private
+from ._files import local_path, make_private, own_path
 from ._packages import install
 from .api.errors import AgentbookError
 from .embedded import find_or_start, port_is_free
@@ -146,18 +146,19 @@ def copy_tutorials(folder: Path) -> Path:
     Raises
     ------
     AgentbookError
-        If the folder cannot be written.
+        If the folder cannot be written, or has a link where a file is to be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        copied = _read_manifest(folder / MANIFEST)
+        manifest = own_path(folder, MANIFEST)
+        copied = _read_manifest(manifest)
         for name, content in _contents():
             target = folder / name
             if not target.exists() or _digest(target.read_bytes()) == copied.get(name):
-                target.parent.mkdir(parents=True, exist_ok=True)
+                own_path(folder, name).parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
                 copied[name] = _digest(content)
-        (folder / MANIFEST).write_text(json.dumps(copied, indent=1), encoding="utf-8")
+        manifest.write_text(json.dumps(copied, indent=1), encoding="utf-8")
     except OSError as error:
         raise AgentbookError(
             f"the tutorials cannot be written to {folder} ({error.strerror or error}); name another folder: "

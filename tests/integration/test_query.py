@@ -237,6 +237,10 @@ def test_a_rule_fires_on_the_slower_version_and_not_before_it(store: ab.Store, t
     message = json.loads((out / "results.json").read_text("utf-8"))
     assert (message["fired"], [rule["state"] for rule in message["rules"]]) == (1, ["fired", "holds"])
     assert "1 of 2 rules fired" in (out / "report.html").read_text("utf-8")
+    (out / "report.html").unlink()
+    (out / "report.html").symlink_to(tmp_path / "mine")
+    linked = check(tmp_path, f"since: 17d{SLOWER}", "--store", store.path, "--out", str(out))
+    assert (linked.exit_code, (tmp_path / "mine").exists()) == (1, False)
     silent = "  - {analysis: failures, since: 1990-01-01, until: 1990-01-02, limit: share <= 1}"
     before = check(tmp_path, f"since: 26d\nuntil: 9d{SLOWER}{silent}", "--store", store.path)
     assert "0 of 3 rules fired, 1 unknown" in before.stdout.splitlines()[-1]

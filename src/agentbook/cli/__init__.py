@@ -279,10 +279,10 @@ def skill(out: Path) -> None:
     about agents needs. Most coding agents find it in a folder "agentbook" among their
     skills. A newer version of the file replaces it.
     """
-    from .._files import atomic_write
+    from .._files import atomic_write, own_path
     from ..api.errors import AgentbookError
 
-    text, path = Path(__file__).with_name("SKILL.md").read_bytes(), out / "SKILL.md"
+    text, path = Path(__file__).with_name("SKILL.md").read_bytes(), own_path(out, "SKILL.md")
     if path.exists() and b"\nname: agentbook\n" not in path.read_bytes().replace(b"\r", b""):
         raise AgentbookError(f"{path} is another skill: choose another folder with --out.")
     out.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
     Exit codes: 0 if no rule fired, 100 if one did, 1 if the file is wrong or there is
     nothing to check.
     """
-    from .._files import write_text
+    from .._files import own_path, write_text
     from .._text import one_line
     from ..api.errors import AgentbookError
     from ..evaluation.evaluate import Case, junit
@@ -90,8 +90,8 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None) 
         cases = [Case(each.rule.name, _STATUS[each.state], each.reason) for each in outcomes]
         texts = {"results.json": json.dumps(message, indent=2), "junit.xml": junit(file.stem, {file.stem: cases})}
         for name, text in texts.items():
-            write_text(out / name, text)
-        history.report(out / "report.html", title=f"{history.title}: {said}")
+            write_text(own_path(out, name), text)
+        history.report(own_path(out, "report.html"), title=f"{history.title}: {said}")
     click.echo(said + (f"; reports in {out}" if out else ""))
     sys.exit(BELOW_THE_BAR if message["fired"] else 0)
 

@@ -91,12 +91,13 @@ def import_file(file: Path, out: Path | None, strict: bool) -> None:
     What a lab cannot say is left out, and listed with its line and what to do instead.
     Nothing of the file runs, and only files in its folder are read.
     """
+    from .._files import own_path
     from .._text import one_line
     from ..evaluation.file import write_data
     from ..evaluation.promptfoo_import import import_promptfoo
     from ..evaluation.source import ConfigError
 
-    target = out or file.parent / "lab.yaml"
+    target = out or own_path(file.parent, "lab.yaml")
     lab, problems = import_promptfoo(file)
     if not lab or (strict and problems):
         kept = "with --strict, nothing may be" if lab else "all is"

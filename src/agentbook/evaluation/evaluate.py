@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from .._files import local_path, make_private, write_text
+from .._files import local_path, make_private, own_path, write_text
 from .._masking import Redactor, redacted
 from .._text import clip, visible
 from ..api.calls import ref
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..client import Client
 
 AS_IT_IS = "now"  # the variant of a file without any
+REPORTS = ("results.json", "junit.xml", "report.html")
 
 
 def evaluate(
@@ -115,6 +116,8 @@ def evaluate(
         options = Options(concurrency, number, True, timeout_s=timeout_s, prices=prices, max_cost=max_cost)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            for report in REPORTS:
+                own_path(folder, report)  # before anything is asked
         client = connect()
         where = ref(workspace) if workspace is not None else saved.workspace
         if where is None:
@@ -185,14 +188,11 @@ def default_folder(path: str | Path) -> Path:
 
 
 def write_reports(folder: Path, results: Results) -> None:
-    """Write results.json, junit.xml and report.html, without any key."""
+    """Write the `REPORTS`, without any key."""
     redactor = Redactor(runs.secrets_in_environment())
-    reports = {
-        "results.json": json.dumps(redacted(results.as_data(), redactor), ensure_ascii=False, indent=1),
-        "junit.xml": redactor.text(junit_xml(results)),
-        "report.html": redactor.text(html_report(results)),
-    }
-    for name, text in reports.items():
+    data = json.dumps(redacted(results.as_data(), redactor), ensure_ascii=False, indent=1)
+    texts = data, redactor.text(junit_xml(results)), redactor.text(html_report(results))
+    for name, text in zip(REPORTS, texts, strict=True):
         write_text(folder / name, text)
 
 

@@ -381,7 +381,7 @@ class _Record:
     """What judges said, in a file that grows by a line each; in memory without one."""
 
     def __init__(self, path: str | PathLike[str] | None) -> None:
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else Path(path).resolve()  # it may be a link: a person named it
         self._lock = threading.Lock()
         self.judgements: dict[str, str] = {}
         if self._path is None or not self._path.exists():

@@ -44,7 +44,9 @@ def test_what_a_run_broke_stands_first(platform: LabPlatform, lab: PromptLab, vi
 
 
 @pytest.mark.parametrize("name", ["lab.json", "lab.yaml"])
-def test_a_file_is_saved_and_loaded(name: str, tmp_path: Path, lab: PromptLab, view: LabView) -> None:
+def test_a_file_is_saved_and_loaded(
+    name: str, tmp_path: Path, lab: PromptLab, view: LabView, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add(view, "kind", "Be kind.")
     view.run.checks.value = "kind"
     run(view, "one\ntwo", "2 of 2 answered")
@@ -68,6 +70,11 @@ def test_a_file_is_saved_and_loaded(name: str, tmp_path: Path, lab: PromptLab, v
     view.results.loading.confirm.click()
     until(lambda: "nothing.yaml" in words(view.form.status["file"]))
     assert list(lab.variants) == ["kind"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prompt-lab.json").symlink_to(tmp_path / "mine")
+    view.results.path.value = ""
+    view.results.save.click()
+    until(lambda: "remove this link" in words(view.form.status["file"]))
 
 
 def test_a_run_and_an_apply_in_code_update_chart_and_versions(lab: PromptLab, view: LabView) -> None:

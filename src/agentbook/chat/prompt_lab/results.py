@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..._files import own_path
 from ..._text import seconds
 from ...evaluation.calibration import calibrate, labelled
 from ...evaluation.experiment import Answer, Experiment
@@ -38,6 +40,7 @@ MAX_BROKEN = 100  # listed
 MIN_THUMBS = 10  # before the summary says that a judge is no use
 REDRAW_AFTER_S = 1.0  # after the last change
 WINNER, FILE = "winner", "file"  # the status lines
+_FILE = "prompt-lab.json"  # unless a person names another
 
 
 class ResultsTable(PageView):
@@ -91,7 +94,7 @@ class ResultsPart:
         self._applying = form.applying(self._apply, WINNER)
         self.applying, self.applying_open = self._applying.first, self._applying.again
         self.path = text_field("File: .json with the replies, .yaml for agentbook eval", "", "ab-grow")
-        self.path.value = "prompt-lab.json"
+        self.path.value = _FILE
         self.save = form.button("Save", "Write variants, inputs and checks to this file", self._save, FILE)
         self.load = form.button("Load", "Read variants, inputs, checks and replies from it", self._ask_load, FILE)
         self.loading = form.question("Replace", "Read the file now", self._load, FILE)
@@ -230,7 +233,9 @@ class ResultsPart:
         self._form.say(text, WINNER)
 
     async def _save(self) -> None:
-        name = self.path.value.strip() or "prompt-lab.json"
+        name = self.path.value.strip() or _FILE
+        if name == _FILE:
+            own_path(Path(), name)
         notes = await asyncio.to_thread(self._lab.write, name)
         self._form.say(" ".join([f"Saved to {name}.", *notes]), FILE)
 

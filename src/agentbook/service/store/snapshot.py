@@ -62,7 +62,7 @@ def snapshot(data: Path, file: Path) -> int:
     if file.exists() and file.samefile(store):
         raise OperatorError(f"{file} is the store itself; name another file.")
     try:
-        with atomic_write(file, private=True) as fresh, _opened(store) as db:
+        with atomic_write(file.resolve(), private=True) as fresh, _opened(store) as db:
             db.execute("VACUUM INTO ?", (fresh.name,))
     except (OSError, sqlite3.Error) as error:
         raise OperatorError(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was replaced.") from None
