@@ -240,6 +240,14 @@ def test_a_data_directory_of_others_is_not_believed(data: Path, theirs: str, mon
     assert (data.parent / "mine").read_text() == "mine"
 
 
+def test_a_log_that_leads_elsewhere_is_not_written(data: Path) -> None:
+    data.mkdir(mode=0o700)
+    (data / "service.log").symlink_to(data.parent / "mine")
+    with pytest.raises(FileExistsError, match="remove this link"):
+        ab.connect()
+    assert not (data.parent / "mine").exists()
+
+
 def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
