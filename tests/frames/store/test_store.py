@@ -321,8 +321,16 @@ def account_of_0_2() -> Account:
 
 
 def test_a_store_of_the_last_release_is_read_and_synced(tmp_path: Path) -> None:
-    shutil.copytree(STORE_0_2, tmp_path / "store")
-    platform, store = account_of_0_2(), Store(tmp_path / "store")
+    folder = tmp_path / "store"
+    shutil.copytree(STORE_0_2, folder)
+    # One of its files as in a store of 0.1, which 0.2 took over with its names.
+    file = min(folder.glob("events/*"))
+    taken_over = f"events/day=2026-10-03/group=5/part-{file.name}"
+    (folder / taken_over).parent.mkdir(parents=True)
+    file.rename(folder / taken_over)
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(f"events/{file.name}", taken_over))
+    platform, store = account_of_0_2(), Store(folder)
     assert sorted(store.events()["id"]) == everything(platform)
     assert (store.history().account, len(store.history().turns)) == ("acme", 8)
     platform.say("s2", 40)

@@ -394,12 +394,22 @@ def test_what_a_killed_sync_leaves_is_removed(platform: Account, store: Store) -
         folder / "tables" / name,
         folder / "tables" / f"agents-{'1' * 32}.parquet",
     ]
-    for path in leftovers:
+    others = [
+        folder / "notes.txt",
+        folder / "exports" / name,
+        folder / "events" / "january.parquet",
+        folder / "events" / "day=2026-01-01" / "part-0.parquet",
+        folder / "tables" / "customers-2026.parquet",
+    ]
+    for path in [*leftovers, *others]:
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"half")
-    (folder / "notes.txt").write_text("the owner's")
     store.sync(platform.client())
     assert not any(path.exists() for path in leftovers)
-    assert (folder / "notes.txt").exists()
+    assert all(path.exists() for path in others)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(StoreError, match=r"(events|tables)/.+\.parquet"):
+        store.sync(platform.client())
 
 
 def test_a_damaged_table_is_named(platform: Account, store: Store) -> None:

@@ -32,10 +32,12 @@ WAIT_S = 60.0  # for another process that changes the store
 SCHEMA = arrow_schema(schema_of("events"))
 SMALL_ROWS, MAX_SMALL = 100_000, 16  # more small files than this are joined at the end of a sync
 _DICTIONARY_COLUMNS = ["session_id", "type", "author_type", "author_id", "author_name", "content", "extra"]
-# Names that a store writes, also before a file is whole: nothing else is removed.
-_NAME = r"^(events/([a-zA-Z0-9=_-]+/){0,2}|tables/[a-z]+-)[a-z0-9-]+\.parquet\Z"
-_UNFINISHED = r"^(.+/)?\.(writing-)?[0-9a-f]{32}(\.part)?\Z"
+# Names that a store writes, also before a file is whole: nothing else is removed. The
+# folders of days are those of agentbook 0.1, which 0.2 took over.
+_NAME = r"^(events/(day=[A-Z0-9_-]+/group=[0-9]+/part-)?|tables/[a-z]+-)[0-9a-f]{32}\.parquet\Z"
+_UNFINISHED = r"^((events|tables)/)?\.(writing-)?[0-9a-f]{32}(\.part)?\Z"
 _WRITTEN = re.compile(f"{_NAME}|{_UNFINISHED}")
+_TABLE = re.compile(r"(events|tables)/.*\.parquet\Z", re.DOTALL)
 
 
 class StoreError(AgentbookError):
@@ -380,6 +382,15 @@ def join_small(folder: Folder, manifest: Manifest, most: int) -> list[str]:
 
 
 def remove_orphans(folder: Folder, manifest: Manifest) -> None:
-    """Remove the files that an interrupted change left behind."""
-    names = {file.name for file in [*manifest.files, *manifest.tables]}
-    folder.remove([name for name in folder.names() if name not in names and _WRITTEN.match(name)])
+    """Remove the files that an interrupted change left behind.
+
+    Raises a `StoreError` if another program's tables are where a new store would begin.
+    """
+    names = folder.names()
+    others = [name for name in names if _TABLE.match(name) and not _WRITTEN.match(name)]
+    if others and not manifest.generation:
+        raise StoreError(
+            f"{folder.path(others[0])} is not a store's, and a new store would begin beside it: name another folder."
+        )
+    kept = {file.name for file in [*manifest.files, *manifest.tables]}
+    folder.remove([name for name in names if name not in kept and _WRITTEN.match(name)])
