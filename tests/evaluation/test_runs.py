@@ -186,6 +186,12 @@ def test_a_damaged_file_is_named_and_skipped(platform: LabPlatform, lab: PromptL
 
 def test_old_runs_are_removed(platform: LabPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.evaluation.runs.MAX_RUNS", 2)
+    folder = directory()
+    folder.mkdir(parents=True)
+    others = [folder / name for name in ("20200101T000000-export.jsonl", "customers.jsonl")]
+    for path in others:
+        path.write_text('["mine"]\n')
     for _ in range(3):
-        lab = make(platform, ["one"])
-    assert len(lab.runs()) == 2
+        make(platform, ["one"])
+    assert all(path.exists() for path in others)
+    assert len(list(folder.glob("*.jsonl"))) == 2 + len(others)

@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import threading
 import uuid
 import warnings
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 PATH_VARIABLE = "AGENTBOOK_RUNS"
 FORMAT = "agentbook-prompt-lab-run"
 VERSION = 3
-# The oldest runs beyond these are removed.
+# The oldest runs beyond these are removed; a file with another name is no run of ours.
+NAME = re.compile(r"[0-9]{8}T[0-9]{12}-[0-9a-f]{8}\.jsonl")
 MAX_RUNS = 200
 MAX_BYTES = 256 << 20
 # How many earlier runs are searched for one with the same cells.
@@ -202,11 +204,12 @@ def read(path: Path) -> SavedRun:
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:
-    """What the lines of a file say; half a line says nothing."""
+    """What the lines of a file say; half a line, or another thing, says nothing."""
     with open(path, "rb") as file:
         for line in file:
             with contextlib.suppress(ValueError):
-                yield json.loads(line)
+                if isinstance(entry := json.loads(line), dict):
+                    yield entry
 
 
 def saved(
@@ -286,7 +289,7 @@ def _is_orphan(path: Path) -> bool:
 def prune() -> None:
     """Remove the oldest runs beyond `MAX_RUNS` and `MAX_BYTES`."""
     total = 0
-    for number, path in enumerate(paths()):
+    for number, path in enumerate(path for path in paths() if NAME.fullmatch(path.name)):
         with contextlib.suppress(OSError):  # another kernel removed it
             total += path.stat().st_size
             if number and (number >= MAX_RUNS or total > MAX_BYTES) and _is_orphan(path):
