@@ -421,10 +421,19 @@ def test_a_directory_without_locks_is_one_clear_error(data: Path, monkeypatch: p
 
 def test_the_services_own_error_is_passed_on_when_it_cannot_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (data / "store.db").mkdir(parents=True)
+    files = [data / name for name in ("service.json", "service.log", "note")]
+    for file in files:
+        file.write_text("mine\n")
     with pytest.raises(ab.ConnectionFailed) as raised:
         ab.connect()
     assert "did not start" in str(raised.value)
     assert "Traceback" not in str(raised.value)
+    assert all(file.read_text().startswith("mine\n") for file in files)
+    files[1].unlink()
+    files[1].symlink_to("note")
+    with pytest.raises(ab.ConnectionFailed, match=r"service\.log"):
+        ab.connect()
+    assert files[2].read_text() == "mine\n"
 
 
 @pytest.mark.parametrize(
@@ -441,6 +450,8 @@ def test_a_service_that_ends_without_a_word_is_explained(
     start = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda command, **more: start([sys.executable, "-c", script], **more))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    data.mkdir()
+    (data / "service.log").write_text("what an earlier one said\n")
     with pytest.raises(ab.ConnectionFailed, match=reason):
         ab.connect()
 

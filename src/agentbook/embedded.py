@@ -129,7 +129,15 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
     command += options
     # In its own session, because Ctrl+C in this terminal must not end a service that
     # other kernels use.
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        output = os.fdopen(os.open(log, flags, 0o600), "ab")
+    except OSError as error:
+        raise ConnectionFailed(
+            f"connect: {log} cannot be written ({error.strerror or error}). Set AGENTBOOK_DATA to a folder of its own."
+        ) from None
+    with output:
+        start = output.tell()  # what is there already may be the user's
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and command
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, close_fds=True
         )
@@ -145,7 +153,7 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
         process.kill()
         process.wait()
         problem = f"answer within {START_TIMEOUT_S:.0f} s"
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
     reason = lines[-1].removeprefix("agentbook: ") if lines else "it wrote nothing"
     if not lines and shutil.disk_usage(data).free < 1 << 20:
         reason = "the disk is full, so it could not even write why"

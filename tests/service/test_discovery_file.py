@@ -39,6 +39,9 @@ async def test_a_service_ends_once_the_last_process_that_uses_it_has_ended(
     users.mkdir()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as user:
         (users / str(user.pid)).touch()
+        others = [users / "4000123", users / "4000-ada"]  # in a folder that was there before
+        for path in others:
+            path.write_text("a customer")
         assert discovery_file.is_used(tmp_path)
         monkeypatch.setattr(discovery_file, "is_used", look)
         ended: list[str] = []
@@ -52,7 +55,7 @@ async def test_a_service_ends_once_the_last_process_that_uses_it_has_ended(
         user.wait()
         await asyncio.wait_for(watching, 5)
         assert ended == ["now"]
-    assert list(users.iterdir()) == []
+    assert sorted(users.iterdir()) == sorted(others)
     assert not discovery_file.is_used(tmp_path)
 
 

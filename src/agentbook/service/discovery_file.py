@@ -61,9 +61,9 @@ def announce(service: RunningService, port: int) -> None:
 
 
 def withdraw(data: Path) -> None:
-    """Remove ``service.json``, unless it now describes another service."""
+    """Remove ``service.json`` if it describes this process."""
     service = read(data)
-    if service is None or service.pid == os.getpid():
+    if service is not None and service.pid == os.getpid():
         (data / SERVICE_FILE).unlink(missing_ok=True)
 
 
@@ -186,8 +186,13 @@ def register_user(data: Path) -> None:
 
 
 def is_used(data: Path) -> bool:
-    """Whether any registered process is alive. Removes the files of dead ones."""
-    users = {file: is_alive(int(file.name)) for file in (data / "users").glob("[0-9]*")}
+    """Whether any registered process is alive. Removes the files of dead ones.
+
+    The folder may be the user's own: a file with a content is not ours.
+    """
+    files = (data / "users").glob("[0-9]*")
+    ours = [file for file in files if file.name.isdecimal() and file.lstat().st_size == 0]
+    users = {file: is_alive(int(file.name)) for file in ours}
     for file, alive in users.items():
         if not alive:
             file.unlink(missing_ok=True)
