@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import stat
 import sys
 import sysconfig
 from pathlib import Path
@@ -129,6 +130,7 @@ def test_a_relative_data_directory_is_made_absolute_for_the_kernels(
     assert jupyterlab.lab(browser=False) == 0
     [(words, environment)] = started
     assert environment["AGENTBOOK_DATA"] == str(tmp_path / "mine")
+    assert os.name == "nt" or stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o700
     assert f"--ServerApp.root_dir={tmp_path / 'mine' / 'tutorials'}" in words
     assert os.name == "nt" or (tmp_path / "mine").stat().st_mode & 0o077 == 0
 

@@ -230,12 +230,12 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
             temporary.unlink()
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Replace a file by this text, as a whole or not at all.
+def write_text(path: str | os.PathLike[str], text: str, *, private: bool = False) -> None:
+    """Replace a file by this text, as a whole or not at all; see `atomic_write`.
 
     Half a surrogate pair, which broken JSON may hold, is written as its escape.
     """
-    with atomic_write(path) as file:
+    with atomic_write(path, private=private) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 import agentbook as ab
+from agentbook.chat.model.session_list import note_repeat
 from agentbook.evaluation import runs
-from agentbook.evaluation.evaluate import Results, evaluate, html_report
+from agentbook.evaluation.evaluate import Results, default_folder, evaluate, html_report
 from agentbook.evaluation.platform import find_workspace
 from agentbook.evaluation.runs import Recorder
 from agentbook.evaluation.source import ConfigError
@@ -234,6 +236,23 @@ def test_reports_hold_the_failures_and_no_key(tmp_path: Path, monkeypatch: pytes
     assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("6", "6", "0")
     assert "contains kind" in (next(suites.iter("failure")).text or "")
     assert [json.loads(texts["results.json"])[name] for name in ("passed", "failed", "error")] == [0, 6, 0]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no modes")
+@pytest.mark.parametrize("kept", ["notes", "reports", "runs"])
+def test_what_is_kept_in_a_new_data_directory_is_its_owners(
+    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "share" / "agentbook"))
+    monkeypatch.delenv("AGENTBOOK_RUNS", raising=False)
+    path = lab_file(tmp_path)
+    if kept == "notes":
+        note_repeat("s1", "s0")
+    else:
+        run(path, LabPlatform(), folder=default_folder(path) if kept == "reports" else None)
+    made = sorted((tmp_path / "share").rglob("*"))
+    assert [each for each in made if each.stat().st_mode & 0o077] == []
+    assert made[1:]
 
 
 def test_a_file_without_an_agent_or_an_input_says_what_to_write(tmp_path: Path) -> None:

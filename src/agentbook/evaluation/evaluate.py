@@ -114,8 +114,9 @@ def evaluate(
     try:
         number = saved.experiment.repeats if repeats is None else repeats
         options = Options(concurrency, number, True, timeout_s=timeout_s, prices=prices, max_cost=max_cost)
+        is_private = folder == default_folder(path)
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder) if is_private else folder.mkdir(parents=True, exist_ok=True)
             for report in REPORTS:
                 own_path(folder, report)  # before anything is asked
         client = connect()
@@ -138,7 +139,7 @@ def evaluate(
         raise ConfigError(str(error)) from error
     results = Results.of(lab, plan, against)
     if folder is not None:
-        write_reports(folder, results)
+        write_reports(folder, results, private=is_private)
     return results, lab.notes
 
 
@@ -183,17 +184,16 @@ def closing_clients(connect: Callable[[], Client]) -> Iterator[Callable[[], Clie
 def default_folder(path: str | Path) -> Path:
     """Where the reports of a file go unless a folder is named: the data directory."""
     target = Path(path).resolve()
-    make_private(local_path())  # or `connect` would not believe what it holds
     return local_path("evaluations") / f"{target.stem}-{hashlib.sha256(str(target).encode()).hexdigest()[:8]}"
 
 
-def write_reports(folder: Path, results: Results) -> None:
+def write_reports(folder: Path, results: Results, *, private: bool) -> None:
     """Write the `REPORTS`, without any key."""
     redactor = Redactor(runs.secrets_in_environment())
     data = json.dumps(redacted(results.as_data(), redactor), ensure_ascii=False, indent=1)
     texts = data, redactor.text(junit_xml(results)), redactor.text(html_report(results))
     for name, text in zip(REPORTS, texts, strict=True):
-        write_text(folder / name, text)
+        write_text(folder / name, text, private=private)
 
 
 # Results
