@@ -107,6 +107,17 @@ def other_database(file: Path) -> None:
         db.execute("INSERT INTO meta VALUES ('schema_version', '1')")
 
 
+def with_a_trigger(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("CREATE TRIGGER keeps AFTER UPDATE ON api_keys BEGIN UPDATE api_keys SET revoked_at = NULL; END")
+
+
+def with_a_view(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("ALTER TABLE api_keys RENAME TO keys")
+        db.execute("CREATE VIEW api_keys AS SELECT * FROM keys")
+
+
 def cut_off(file: Path) -> None:
     with file.open("r+b") as handle:
         handle.truncate(file.stat().st_size // 2)
@@ -119,6 +130,8 @@ def cut_off(file: Path) -> None:
         (lambda file: file.write_bytes(b""), "is not a snapshot"),
         (other_database, "is not a snapshot"),
         (newer, f"has schema {SCHEMA_VERSION + 1}"),
+        (with_a_trigger, "'keeps'"),
+        (with_a_view, "'api_keys'"),
         (cut_off, "damaged|is not a snapshot"),
         (lambda file: file.unlink(), "There is no file"),
     ],

@@ -17,6 +17,12 @@ from .lock import locked
 from .tables import SCHEMA_VERSION
 
 _BUSY_S = 30.0
+# No store has what acts by itself, such as a trigger that undoes a revocation. SQLite
+# runs the text, whatever type stands beside it.
+_ACTIVE = """
+    SELECT name FROM sqlite_master
+    WHERE sql NOT LIKE 'CREATE TABLE %' AND sql NOT LIKE 'CREATE INDEX %' AND sql NOT LIKE 'CREATE UNIQUE INDEX %'
+"""
 # Table, its key, and the column that ends a row once it has a value.
 _ENDS = (
     ("api_keys", "id", "revoked_at"),
@@ -141,6 +147,7 @@ def _check(file: Path) -> None:
         raise OperatorError(f"There is no file {file}.")
     try:
         with _opened(file) as db:
+            active = db.execute(_ACTIVE).fetchone()
             (version,) = db.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone() or (None,)
             db.execute("SELECT 1 FROM accounts, sessions, events LIMIT 1")
             damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -152,6 +159,10 @@ def _check(file: Path) -> None:
         raise OperatorError(
             f"{file} has schema {version}, and this version of agentbook reads schema {SCHEMA_VERSION}; "
             "use the version that wrote it."
+        )
+    if active is not None:
+        raise OperatorError(
+            f"{file} has {active[0]!r}, a trigger or view, which no store of agentbook has; use another snapshot."
         )
     if damage != "ok":
         raise OperatorError(f"{file} is damaged ({damage.splitlines()[0]}); use another snapshot.")
