@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import stat
@@ -15,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from service.process import COMMAND, Service, command, furnished, on_database
-from service.world import basic, one_platform
+from service.world import basic, on_sqlite, one_platform
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
@@ -42,6 +43,20 @@ def test_it_announces_itself_and_removes_its_file_on_exit(data: Path) -> None:
     assert not (data / "service.json").exists()
     with Service(data, "--bare") as service:
         assert service.stop(signal.SIGINT) == 0
+
+
+@on_sqlite("nothing is stored in the directory")
+@pytest.mark.skipif(os.name == "nt", reason="files in use cannot be removed")
+@pytest.mark.parametrize("name", ["store.db", "service.lock", ""])
+def test_it_stops_when_its_files_are_not_in_their_place_any_more(data: Path, name: str) -> None:
+    with Service(data, "--bare") as service:
+        (data / name).rename(data.with_name("away"))
+        if name:
+            (data / name).touch()
+        _, log = service.process.communicate(timeout=30)
+        assert service.process.returncode == 1
+        assert log.count("\n") == 1
+        assert str(data / name) in log
 
 
 def test_documents_and_challenges_name_the_public_address(data: Path) -> None:

@@ -32,8 +32,8 @@ from ..ids import Clock
 from ..proxies import LOOPBACK_HOSTS, TrustedProxies
 from ..state import Platform
 from ..store import Seeding, Store
-from ..store.engine import prepare_directory, writing_to
-from ..store.lock import locked
+from ..store.engine import STORE_FILE, prepare_directory, writing_to
+from ..store.lock import LOCK_FILE, locked
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
 from .monitoring import Monitoring
@@ -125,8 +125,8 @@ def serve(settings: Settings) -> None:
     Raises
     ------
     OperatorError
-        The port, the data directory or the store cannot be used; the message names
-        the remedy.
+        The port, the data directory or the store cannot be used, or not any more; the
+        message names the remedy.
     """
     public = None if settings.public_url is None else _check_public_url(settings.public_url)
     proxies = TrustedProxies([*settings.trusted_proxies, *(("127.0.0.0/8", "::1") if public is not None else ())])
@@ -198,7 +198,13 @@ def _run(
     )
     app = build(platform, settings.monitoring, prove=partial(discovery_file.proof, service.token, service.base_url))
     users = settings.data if settings.until_unused else None
-    Server(platform, app, announce, settings.drain_s, users).run(sockets=[listener])
+    files = [settings.data / name for name in (STORE_FILE, LOCK_FILE)] if settings.database is None else []
+    server = Server(platform, app, announce, settings.drain_s, users, files)
+    server.run(sockets=[listener])
+    if server.lost is not None:
+        raise OperatorError(
+            f"{server.lost} was removed or replaced while this service used it, so it has stopped; start it again."
+        )
 
 
 def _ready_line(base_url: str, data: Path, clock: Clock) -> str:

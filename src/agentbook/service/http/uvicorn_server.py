@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,6 +33,14 @@ def _is_genuine(record: logging.LogRecord) -> bool:
     return record.msg != "ASGI callable returned without completing handshake."
 
 
+def _is_lost(file: Path, state: os.stat_result) -> bool:
+    """Whether another file, or none, has the place of one."""
+    try:
+        return not os.path.samestat(file.stat(), state)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+
+
 class Server(uvicorn.Server):
     """uvicorn with a ready line, a close code for sockets, and a clean exit.
 
@@ -45,6 +54,14 @@ class Server(uvicorn.Server):
         How long it answers after a signal, while running turns end.
     users
         The data directory, if it stops once no process that is registered there lives.
+    files
+        Those that it keeps open. It stops at once when one is not in its place any
+        more: nobody would find what it writes, and another service may begin there.
+
+    Attributes
+    ----------
+    lost : Path or None
+        The file that is not in its place any more.
     """
 
     def __init__(
@@ -54,6 +71,7 @@ class Server(uvicorn.Server):
         announce: Callable[[], None],
         drain_s: float = 0.0,
         users: Path | None = None,
+        files: Iterable[Path] = (),
     ) -> None:
         # Access logs would contain paths and query strings; uvicorn's other log lines
         # do not.
@@ -82,6 +100,8 @@ class Server(uvicorn.Server):
         self._users = users
         self._drain_s = drain_s
         self._draining: asyncio.Future[Any] | None = None
+        self._files = {file: file.stat() for file in files}
+        self.lost: Path | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -100,6 +120,14 @@ class Server(uvicorn.Server):
         except BaseException:  # other processes would wait for its lease to end
             await self._platform.aclose()
             raise
+
+    async def on_tick(self, counter: int) -> bool:
+        # Ten times a second, in which a write may still be lost.
+        self.lost = next((file for file, state in self._files.items() if _is_lost(file, state)), None)
+        if self.lost is not None:
+            self.force_exit = True
+            return True
+        return await super().on_tick(counter)
 
     def end(self) -> None:
         """Stop gracefully."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from ..._files import FileLock
 from ..errors import OperatorError
 
+LOCK_FILE = "service.lock"
+
 
 @contextlib.contextmanager
 def locked(data: Path) -> Iterator[None]:
@@ -17,7 +19,7 @@ def locked(data: Path) -> Iterator[None]:
 
     Raises `OperatorError` if one is using it, or if it cannot be locked.
     """
-    lock = FileLock(data / "service.lock", holder=str(os.getpid()))
+    lock = FileLock(data / LOCK_FILE, holder=str(os.getpid()))
     try:
         try:
             is_held = lock.acquire(timeout_s=0)
