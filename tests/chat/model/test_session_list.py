@@ -115,6 +115,13 @@ def test_kernels_keep_each_others_names(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (session_names(), remembered("cell")) == ({}, None)
     assert name_session("s1", "Again") == {"s1": "Again"}
     assert name_session("s1", "") == {}
+    for others in ('[{"id": "s1"}]', '{"s1": {"name": "mine"}}'):
+        (tmp_path / "sessions.json").write_text(others)
+        remember("cell", "s0")
+        assert (session_names(), remembered("cell")) == ({}, None)
+        with pytest.raises(FileExistsError, match=r"sessions\.json"):
+            name_session("s1", "Talk")
+        assert (tmp_path / "sessions.json").read_text() == others
 
 
 async def test_other_sessions_of_the_workspace_are_offered_too() -> None:

@@ -290,6 +290,8 @@ def _note(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
     path = local_path(NOTES)
     make_private(path.parent)
     with FileLock(path.with_suffix(".lock"), optional=True):  # other kernels keep theirs there, too
+        if not _is_ours(_kept()):
+            raise FileExistsError(f"{path} is not agentbook's: set AGENTBOOK_DATA to a folder of its own.")
         notes = _notes()
         kept = {key: text for key, text in notes[kind].items() if key not in texts}
         kept |= {key: text for key, text in texts.items() if text}
@@ -300,11 +302,20 @@ def _note(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _notes() -> dict[str, dict[str, str]]:
-    """What was kept, by kind and key; nothing if the file is damaged."""
-    notes: dict[str, dict[str, str]] = {}
-    with contextlib.suppress(OSError, ValueError):
-        notes = json.loads(local_path(NOTES).read_bytes())
+    """What was kept, by kind and key; nothing if the file is damaged, or not ours."""
+    stored = _kept()
+    notes = stored if _is_ours(stored) else {}
     return {kind: notes.get(kind, {}) for kind in KINDS}
+
+
+def _kept() -> Any:
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(local_path(NOTES).read_bytes())
+    return {}
+
+
+def _is_ours(stored: Any) -> bool:
+    return isinstance(stored, dict) and stored.keys() <= set(KINDS)
 
 
 def _unnamed(session_id: str) -> str:
