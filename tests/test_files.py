@@ -18,7 +18,6 @@ from agentbook import _files
 from agentbook._files import FileLock, append, atomic_write
 from agentbook.api.oauth.token_store import TokenStore
 from agentbook.chat.model.session_list import name_session
-from agentbook.evaluation.evaluate import default_folder
 from agentbook.evaluation.runs import Recorder
 
 HOLD = """
@@ -95,9 +94,7 @@ def test_permissions_and_links_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
-@pytest.mark.parametrize(
-    "keep", [lambda: name_session("s1", "mine"), lambda: Recorder({}).close(), lambda: default_folder("lab.yaml")]
-)
+@pytest.mark.parametrize("keep", [lambda: name_session("s1", "mine"), lambda: Recorder({}).close()])
 def test_whoever_makes_the_data_directory_makes_it_private(
     keep: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

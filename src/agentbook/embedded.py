@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ._files import FileLock, local_path, own_path
+from ._files import FileLock, local_path
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
 from .api.span import parse_instant
@@ -119,7 +119,7 @@ def _own_port(data: Path) -> int:
 
 
 def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
-    log = own_path(data, "service.log")
+    log = data / "service.log"
     command = [sys.executable, "-P", "-m", "agentbook", "serve", "--until-unused"]
     command += ["--port", str(port), "--data", str(data)]
     for option in ("seed", "speed"):  # set by notebook tests, which compare outputs
