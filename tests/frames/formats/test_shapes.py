@@ -13,9 +13,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import agentbook as ab
+from agentbook.frames.formats import read
 from agentbook.frames.formats.otlp import attributes_of
 
 COMPLETION = {
@@ -467,24 +469,63 @@ def test_spans_of_phoenix_in_a_table(tmp_path: Path) -> None:
         assert row == {"prompt": "Hi", "reply": "Yes", "latency_s": 5.0}
 
 
-@pytest.mark.parametrize("method", [8, 93])
-def test_the_samples_of_an_eval_file(tmp_path: Path, method: int) -> None:
-    path = tmp_path / "log.eval"
+def eval_file(path: Path, method: int, texts: dict[str, str]) -> bytearray:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("header.json", "{}")
-        for name, text in (
-            ("1_epoch_1", json.dumps(SAMPLE)),
-            ("1_epoch_2", json.dumps({**SAMPLE, "epoch": 2})),
-            ("3", "{"),
-        ):
+        for name, text in texts.items():
             packed = pa.compress(text.encode(), "zstd", asbytes=True) if method == 93 else text
             archive.writestr(f"samples/{name}.json", packed, zipfile.ZIP_STORED if method == 93 else method)
             archive.filelist[-1].compress_type = method  # Inspect packs by zstd, which this Python cannot write
+    return bytearray(path.read_bytes())
+
+
+@pytest.mark.parametrize("method", [8, 93])
+def test_the_samples_of_an_eval_file(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "log.eval"
+    second = {**SAMPLE, "epoch": 2}
+    eval_file(path, method, {"1_epoch_1": json.dumps(SAMPLE), "1_epoch_2": json.dumps(second), "3": "{"})
     history = ab.read_conversations(path)
     columns = ["session_id", "reply", "latency_s", "input_tokens", "cached_tokens", "cache_write_tokens"]
     assert history.turns[columns].to_numpy().tolist() == [[id_, "Yes", 5.0, 20, 4, 2] for id_ in ("1", "1/2")]
     assert ab.steps(history)[["name", "error"]].to_numpy().tolist() == [["bash", "slow"]] * 2
     assert len(ab.load_problems(history)) == 1
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, 93, "encrypted", "cut"])
+def test_a_damaged_sample_of_an_eval_file_is_listed(tmp_path: Path, method: int | str) -> None:
+    path = tmp_path / "log.eval"
+    texts = {name: json.dumps({**SAMPLE, "id": name, "target": name * 200}) for name in "123"}
+    data = eval_file(path, method if isinstance(method, int) else 8, texts)
+    begin, listed = data.find(b"samples/2.json"), data.rfind(b"samples/2.json") - 46
+    if method == "encrypted":
+        data[begin - 24] |= 1
+        data[listed + 8] |= 1
+    elif method == "cut":  # it begins after the end of the file
+        data[listed + 42 : listed + 46] = b"\xff\xff\xff\x7f"
+    else:
+        data[begin + 24 : begin + 60] = b"\x5a" * 36
+    path.write_bytes(data)
+    history = ab.read_conversations(path)
+    assert history.sessions["id"].to_list() == ["1", "3"]
+    assert ab.load_problems(history)["line"].to_list() == ["2"]
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "_FREE_BYTES", 200_000)
+    monkeypatch.setattr(read, "_MAX_RATIO", 1)
+    text = json.dumps([{"role": "user", "content": "a" * 900}])
+    samples = {str(number): json.dumps({**SAMPLE, "id": number, "target": text}) for number in range(400)}
+    eval_file(tmp_path / "log.eval", 8, samples)
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 400), pa.array([text]))
+    for name, column in (("shared", shared), ("plain", shared.dictionary_decode())):
+        pq.write_table(pa.table({"messages": column}), tmp_path / f"{name}.parquet", use_dictionary=name == "shared")
+    history = ab.read_conversations(tmp_path)
+    is_shared = history.sessions["id"].str.startswith("shared")
+    assert is_shared.sum() == 200
+    assert 0 < (~is_shared).sum() < 200
+    assert ab.load_problems(history)["file"].to_list() == ["log.eval", "plain.parquet", "shared.parquet"]
 
 
 def test_the_branch_of_chatgpt_that_was_shown_last(tmp_path: Path) -> None:

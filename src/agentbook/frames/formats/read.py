@@ -7,6 +7,7 @@ become Arrow columns in pages, so memory holds little more than the texts.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import itertools
 import json
 import mmap
@@ -24,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..._masking import mask_secrets, masked
-from ..._text import count_text, visible
-from ...api.record import UNREADABLE, read_value
+from ..._text import count_text, one_line, visible
+from ...api.record import UNREADABLE, read_value, size_of
 from ...events.turns import opens_turn
 from ..export import unescaped
 from ..history.history import History
@@ -42,7 +43,12 @@ from .spans import Traces
 
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
+_PARQUET_ROWS = 100  # the same; each may unpack to a long text that all of them share
 _LONGEST_SAMPLE = 256 << 20  # bytes; more is no conversation
+# A compressed file may unpack to so many bytes, or to so many times its size: JSON
+# shrinks to a tenth, what is made to fill the memory to a thousandth.
+_FREE_BYTES, _MAX_RATIO = 256 << 20, 50
+_VALUE_BYTES = 8  # of a number or a null in a table, at least
 _ZSTD = 93  # how `zipfile` knows it from Python 3.14 on
 _LONGEST_MENDED = 16 << 20  # bytes of a line that is read even if it is no strict JSON; that takes time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
@@ -97,9 +103,10 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None, progress:
         agentbook's own     events and turns of `export`; the JSON of a panel
         =================== ============================================================
 
-        A compressed file is refused: unpack it. The error for another format ends with
-        the lines that convert it. What a folder has besides conversations, and a link
-        out of it, is listed as a problem.
+        A compressed file is refused: unpack it. Of Parquet files and Inspect's logs,
+        256 MB are read, or 50 times the file's size; the rest is a problem. The error
+        for another format ends with the lines that convert it. What a folder has
+        besides conversations, and a link out of it, is listed as a problem.
     tz : str or tzinfo, optional
         As for `History`. Default UTC.
     progress : bool, optional
@@ -393,10 +400,12 @@ def _encoded(events: list[dict[str, Any]]) -> bytes:
 def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
     """The numbered records of a file."""
     begin = file.read(8)
-    if begin.startswith(b"PK\x03\x04") and zipfile.is_zipfile(file):
-        archive = zipfile.ZipFile(file)
-        if parts := [each for each in archive.infolist() if each.filename.startswith("samples/")]:
-            return _samples(archive, parts, problem)
+    limit = max(_FREE_BYTES, _MAX_RATIO * os.fstat(file.fileno()).st_size)
+    if begin.startswith(b"PK\x03\x04"):
+        with contextlib.suppress(Exception):  # it is a damaged one
+            archive = zipfile.ZipFile(file)
+            if parts := [each for each in archive.infolist() if each.filename.startswith("samples/")]:
+                return _samples(archive, parts, problem, limit)
     for magic, what in _OTHERS.items():
         if begin.startswith(magic):
             raise ValueError(f"{path} is {what}.")
@@ -404,10 +413,7 @@ def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
         raise ValueError(f"{path} is empty.")
     file.seek(0)
     if begin.startswith(b"PAR1"):
-        try:
-            return _rows(pq.ParquetFile(file).iter_batches(_ROWS))
-        except pa.ArrowException as error:
-            raise ValueError(f"{path} is a damaged Parquet file: {error}") from None
+        return enumerate(_parquet(path, file, limit), 1)
     lines = [*itertools.islice((line for line in file if line.strip()), 2)]
     is_marked = begin.startswith(codecs.BOM_UTF8)
     first = lines[0].removeprefix(codecs.BOM_UTF8).lstrip()[:1] if lines else b""
@@ -422,18 +428,48 @@ def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
     return _values(enumerate(file, 1) if texts is None else texts, problem)
 
 
-def _samples(archive: zipfile.ZipFile, parts: list[zipfile.ZipInfo], problem: Problems) -> _Numbered:
+def _parquet(path: Path, file: Any, limit: int) -> Iterator[Any]:
+    """The rows of a Parquet file."""
+    try:
+        table = pq.ParquetFile(file)
+        groups = [table.metadata.row_group(number) for number in range(table.metadata.num_row_groups)]
+        columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+        size = sum(max(column.total_uncompressed_size, _VALUE_BYTES * column.num_values) for column in columns)
+        _check_size("it", size, limit)
+        size = 0  # counted anew, because a text that many rows share is stored once
+        for batch in table.iter_batches(_PARQUET_ROWS):
+            rows = batch.to_pylist()
+            size += sum(map(size_of, rows))
+            _check_size("it", size, limit)
+            yield from rows
+    except Exception as error:  # of Arrow, or of the system
+        raise ValueError(f"{path} cannot be read as Parquet: {one_line(str(error), 300)}") from None
+
+
+def _samples(archive: zipfile.ZipFile, parts: list[zipfile.ZipInfo], problem: Problems, limit: int) -> _Numbered:
     """The samples of an ``.eval`` file of Inspect."""
+    size = 0
     for number, part in enumerate(parts, 1):
         try:
             with _opened(archive, part) as member:
                 text = member.read(_LONGEST_SAMPLE + 1)
+            if (size := size + len(text)) > limit:
+                break
             if len(text) > _LONGEST_SAMPLE:
                 problem(f"a sample of more than {_LONGEST_SAMPLE >> 20} MB was left out", part.filename, number)
             else:
                 yield number, read_value(text)
-        except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as error:
+        except Exception as error:  # of zlib, LZMA, Arrow ..., or that it is encrypted
             problem(f"a sample cannot be read: {type(error).__name__} {error}", part.filename, number)
+    _check_size(problem.file, size, limit)
+
+
+def _check_size(what: str, size: int, limit: int) -> None:
+    """Raise a `ValueError` if a compressed file is made to fill the memory."""
+    if size > limit:
+        raise ValueError(
+            f"{what} unpacks to more than {limit >> 20} MB; if you trust it, unpack it first, or pass it as a table"
+        )
 
 
 def _opened(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
