@@ -6,6 +6,7 @@ import asyncio
 import json
 import pickle
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import agentbook as ab
 from agentbook.events import reader
 from agentbook.events.reader import StreamEvent
-from agentbook.events.stream import Buffer
+from agentbook.events.stream import BUFFER_EVENTS, Buffer, _fill
 from support.fake_platform.core import START_MS
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.streams import connected, next_events, numbers
@@ -377,3 +378,23 @@ def test_a_full_buffer_takes_nothing_and_a_closed_one_drops() -> None:
     buffer.close()
     assert buffer.try_put("c")
     assert buffer.get() == "a"
+
+
+def test_a_paused_stream_holds_no_more_than_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = StreamEvent(event(0, content={"text": "x" * (16 << 20)}))
+
+    async def events(*_: Any, **__: Any) -> AsyncIterator[StreamEvent]:
+        for _each in range(1_000):
+            yield long
+
+    async def held() -> int:
+        buffer: Buffer[StreamEvent] = Buffer(BUFFER_EVENTS)
+        task = asyncio.create_task(_fill(buffer, None, "s", None, None, True))  # type: ignore[arg-type]
+        for _each in range(1_000):
+            await asyncio.sleep(0)
+        assert buffer.get() == long
+        task.cancel()
+        return len(buffer._items)
+
+    monkeypatch.setattr("agentbook.events.stream.subscribe", events)
+    assert asyncio.run(held()) == 3

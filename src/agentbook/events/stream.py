@@ -20,12 +20,14 @@ from typing import Any, Generic, Self, TypeVar
 
 from ..api.connection import AsyncConnection, Connection
 from ..api.errors import StreamClosed
+from ..api.record import size_of
 from ..api.span import check_cursor, id_span, is_persisted
 from .loop import submit
 from .reader import StreamEvent, client_closed, subscribe, type_names
 from .websocket import OPERATION
 
 BUFFER_EVENTS = 1000
+_EVENT_BYTES = 64 * 1024  # a longer event counts as several
 _SLICE_S = 0.2  # length of one wait; Windows cannot interrupt waiting for a lock
 
 T = TypeVar("T")
@@ -40,24 +42,29 @@ class Closed(Exception):
 
 
 class Buffer(Generic[T]):
-    """Up to `size` items, put on one loop and taken in any thread or on any loop."""
+    """Up to `size` items, put on one loop and taken in any thread or on any loop.
+
+    An item may count as several. One that does is added if there is any room.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._items: deque[T] = deque()
+        self._items: deque[tuple[T, int]] = deque()  # with what each counts
+        self._used = 0
         self._changed = threading.Condition()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closed = False
         self._error: BaseException | None = None
 
-    def try_put(self, item: T) -> bool:
+    def try_put(self, item: T, count: int = 1) -> bool:
         """Add an item; False if there is no room. A closed buffer drops it."""
         with self._changed:
             if self._closed:
                 return True
-            if len(self._items) >= self._size:
+            if self._used >= self._size:
                 return False
-            self._items.append(item)
+            self._items.append((item, count))
+            self._used += count
             self._wake()
             return True
 
@@ -65,7 +72,7 @@ class Buffer(Generic[T]):
         """Wait, on the producing loop, until the buffer is at most half full."""
         while True:
             with self._changed:
-                if self._closed or len(self._items) <= self._size // 2:
+                if self._closed or self._used <= self._size // 2:
                     return
                 waiter = self._waiter()
             await waiter
@@ -78,6 +85,7 @@ class Buffer(Generic[T]):
         with self._changed:
             if discard:
                 self._items.clear()
+                self._used = 0
             if not self._closed:
                 self._closed, self._error = True, error
             self._wake()
@@ -113,7 +121,8 @@ class Buffer(Generic[T]):
             await waiter
 
     def _pop(self) -> T:
-        item = self._items.popleft()
+        item, count = self._items.popleft()
+        self._used -= count
         self._wake()
         return item
 
@@ -268,7 +277,7 @@ async def _fill(
         stream = subscribe(connection, session_id, from_id=from_id, types=types, drafts=drafts)
         async with aclosing(stream) as events:
             async for event in events:
-                while not buffer.try_put(event):
+                while not buffer.try_put(event, 1 + size_of(event) // _EVENT_BYTES):
                     await buffer.room()
     except asyncio.CancelledError:
         buffer.close()

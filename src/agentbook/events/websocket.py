@@ -29,6 +29,7 @@ from ..api.transport import bare
 OPERATION = "sessions.stream"
 _HANDSHAKE = Call(OPERATION, "GET", "", decoded)
 MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; with websockets' limit of 1 MiB it would reconnect forever
+MAX_QUEUE = 2  # messages that wait to be read, beyond which the socket is not; each may be that large
 OPEN_TIMEOUT_S = 10.0
 POLICY = 1008  # a close code
 
@@ -120,6 +121,7 @@ async def open_socket(
             uri,
             additional_headers=await asyncio.to_thread(_headers, connection.auth),  # it may ask who will get it
             max_size=MAX_SIZE_BYTES,
+            max_queue=MAX_QUEUE,
             compression=None,
             **connection._network.websocket_options(),
             open_timeout=OPEN_TIMEOUT_S,
