@@ -325,6 +325,9 @@ def test_a_query_ends_at_its_limits() -> None:
     for timeout_s in (0.0001, 0.2):  # the first is over before the query has begun
         with pytest.raises(duckdb.InterruptException, match="given up"):
             run_sql(events, endless, {}, {}, Limits(timeout_s))
+    large = "SELECT count(*) FROM (SELECT DISTINCT repeat('a', 100) || range FROM range(1_000_000))"
+    with pytest.raises(duckdb.OutOfMemoryException, match="fewer rows"):
+        run_sql(events, large, {}, {}, Limits(memory="50MB"))
 
 
 def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:

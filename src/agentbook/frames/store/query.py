@@ -31,11 +31,14 @@ class Limits:
         After so many rows, which are the result then.
     stop : threading.Event or None
         DuckDB gives up once it is set. It is set when the query ends.
+    memory : str or None
+        Once it needs more. None for four fifths of the machine's.
     """
 
     timeout_s: float | None = None
     rows: int | None = None
     stop: threading.Event | None = None
+    memory: str | None = "1 GB"  # leaves room for the rest on a machine of 2 GB
 
 
 def run_sql(
@@ -81,6 +84,8 @@ def run_sql(
         # a file to write to.
         connection.execute("SET temp_directory = ''")
         connection.execute("SET enable_external_access = false")
+        if limits.memory is not None:
+            connection.execute(f"SET memory_limit = '{limits.memory}'")
         connection.execute("SET lock_configuration = true")
         connection.register("events", events)
         for name, frame in frames.items():
@@ -112,6 +117,11 @@ def run_sql(
                 "The query was stopped."
                 if stop.is_set()
                 else f"The query was given up after {limits.timeout_s:g} s: ask for fewer rows or groups."
+            ) from None
+        except duckdb.OutOfMemoryException:  # which names settings that are locked here
+            needed = limits.memory or "four fifths of the machine's"
+            raise duckdb.OutOfMemoryException(
+                f"The query needs more memory than {needed}: ask for fewer rows, columns or groups."
             ) from None
         except RuntimeError as error:
             if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C

@@ -477,7 +477,7 @@ class Store:
         schema = pa.schema([column for column in files.SCHEMA if column.name not in without])
         events = files.dataset(self._folder, manifest.files).replace_schema(schema)
         views = {name: functools.partial(view, name) for name in (*_VIEWS, "labels")}
-        result = to_pandas(run_sql(events, sql, values, views, limits or Limits()))
+        result = to_pandas(run_sql(events, sql, values, views, limits or Limits(memory=None)))
         if not manifest.files and manifest.synced_at is None:
             warn_caller(
                 f"Store.query: nothing was synced into {self.path}: check the path, or fill it with sync(client).",
