@@ -9,7 +9,10 @@ the difference.
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import os
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
@@ -26,6 +29,20 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _import_before_fork() -> None:
+    """Import what the methods import, and wait for what other threads are importing.
+
+    A child has no thread that would release the locks of their imports.
+    """
+    begun = [name for name in list(sys.modules) if name.startswith("agentbook.")]
+    for name in ("agentbook.events.ask", "agentbook.events.stream", *begun):
+        importlib.import_module(name)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_import_before_fork)
 
 
 class SyncMode:

@@ -161,6 +161,34 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_waits_for_what_another_thread_imports() -> None:
+    code = """
+import os, signal, sys, threading, warnings
+import agentbook as ab
+warnings.simplefilter("ignore")
+client = ab.Client("https://example.org/v1", credentials="id:secret")
+begun, go = threading.Event(), threading.Event()
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "agentbook.events.websocket":
+            begun.set()
+            go.wait()
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=lambda: client.sessions.stream("s").close()).start()
+begun.wait()
+os.register_at_fork(before=go.set)
+if (child := os.fork()) == 0:
+    signal.alarm(20)
+    client.sessions.stream("s").close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+os._exit(0)
+"""
+    done = run(code)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_asyncio_run_works_inside_a_running_loop_once_allowed() -> None:
     code = """
 import asyncio, agentbook as ab
