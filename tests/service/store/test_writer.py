@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -150,11 +151,17 @@ def test_more_ids_than_fit_in_one_millisecond() -> None:
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "of an earlier version"])
-async def test_a_store_written_under_a_clock_that_was_ahead_is_continued(tmp_path: Path, noted: bool) -> None:
+async def test_a_store_written_under_a_clock_that_was_ahead_is_continued(
+    tmp_path: Path, noted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     now = 1_700_000_000_000
     with closing(open_store(tmp_path, Jumping([now + 100_000]))) as ahead:
         newest = await ahead.write(lambda tx: say(tx, "s", "x"))
         if not noted:
             ahead.write_now(lambda tx: tx.db.exec_driver_sql("DELETE FROM meta WHERE name = 'newest_event'"))
+    assert not caplog.records
     with closing(open_store(tmp_path, Jumping([now]))) as store:
-        assert (await store.write(lambda tx: say(tx, "s", "y"))).id > newest.id
+        later = [await store.write(lambda tx: say(tx, "s", "y")) for _ in range(2)]
+    assert [newest.id, *(event.id for event in later)] == sorted({newest.id, *(event.id for event in later)})
+    assert {json.loads(event.json_text)["created_at"] for event in later} == {ids.instant_of_ms(now)}
+    assert len(caplog.records) == 1

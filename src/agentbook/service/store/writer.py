@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -29,7 +30,10 @@ from .transaction import Execute, Published, Transaction
 
 T = TypeVar("T")
 
+log = logging.getLogger("agentbook.service")
+
 _MAX_BATCH = 256  # limits how long the first write of a batch waits for the last
+_MAX_AHEAD_MS = 60_000  # of the newest id; less is a clock that was set by NTP, or that of another process
 _NEWEST = "SELECT value FROM meta WHERE name = 'newest_event'"
 
 
@@ -40,6 +44,7 @@ class EventIdGenerator:
         self._clock = clock
         self._last = (0, 0)  # milliseconds, and a sequence number within them
         self.newest = ""
+        self._is_ahead = False  # as the log was told
 
     def begin(self, execute: Execute) -> None:
         """Continue after the newest event of the store; call this under the lock."""
@@ -51,7 +56,10 @@ class EventIdGenerator:
             self._last = max(self._last, (ids.milliseconds_of(newest), sequence))
 
     def new_event_id(self) -> tuple[str, str]:
-        """Return an id greater than all before, and its instant."""
+        """Return an id greater than all before, and its instant.
+
+        That is the time in the id, unless the clock was far ahead before.
+        """
         now = self._clock.milliseconds()
         milliseconds, sequence = self._last
         if now > milliseconds:
@@ -62,7 +70,16 @@ class EventIdGenerator:
             milliseconds, sequence = milliseconds + 1, 0
         self._last = milliseconds, sequence
         self.newest = ids.id_at(milliseconds, sequence, self._clock.entropy())
-        return self.newest, ids.instant_of_ms(milliseconds)
+        if milliseconds - now <= _MAX_AHEAD_MS:
+            return self.newest, ids.instant_of_ms(milliseconds)
+        if not self._is_ahead:
+            self._is_ahead = True
+            log.warning(
+                "the newest event has the time %s: was the clock wrong? New events get the time of the clock, but ids "
+                "after that one, which since= and until= go by",
+                ids.instant_of_ms(milliseconds),
+            )
+        return self.newest, ids.instant_of_ms(now)
 
 
 @dataclass(slots=True)
