@@ -345,6 +345,38 @@ async def test_a_reader_that_is_slow_is_waited_for(world: World, monkeypatch: py
     assert size > 100_000
 
 
+async def test_a_caller_that_reads_nothing_on_many_connections_is_cut_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {
+        who: ANONYMOUS[:-2] + b"Authorization: " + basic(key).encode() + b"\r\n\r\n"
+        for who, key in (("one", world.full), ("other", world.key("bob", "agents:read")))
+    }
+    async with listening(world) as address, contextlib.AsyncExitStack() as stack, asyncio.timeout(20):
+
+        async def stalled(who: str, count: int) -> None:
+            """Until so many connections are not read."""
+            stack.enter_context(await unread(address, asked[who]))
+            while len(connection._unread) != count:
+                await asyncio.sleep(0)
+
+        await stalled("one", 1)
+        [first] = connection._unread
+        waiting = first.transport.get_write_buffer_size()
+        monkeypatch.setattr(connection.Connection, "max_unread_bytes", 3 * waiting // 2)
+        cut = asyncio.Event()
+        lost = connection.Connection.connection_lost
+        monkeypatch.setattr(
+            connection.Connection, "connection_lost", lambda self, error: (cut.set(), lost(self, error))
+        )
+        await stalled("other", 2)
+        assert not cut.is_set()
+        stack.enter_context(await unread(address, asked["one"]))
+        await cut.wait()
+        assert len(connection._unread) == 2
+        assert first in connection._unread
+
+
 @pytest.mark.parametrize(
     ("ping_s", "stall_s", "before"),
     [(0.1, 60.0, b""), (60.0, 0.1, b""), (60.0, 0.1, ANONYMOUS)],

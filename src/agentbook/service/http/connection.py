@@ -14,7 +14,7 @@ import logging
 import re
 import sys
 from collections import Counter, deque
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.utils import ClientDisconnected
@@ -28,7 +28,7 @@ from ..proxies import counted_address
 from ..state import Platform
 from ..web.endpoints import COOKIE, KNOWN
 from ..web.error_responses import render_error
-from .guard import OPERATOR_PATHS
+from .guard import OPERATOR_PATHS, READER, Reader
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
@@ -42,12 +42,17 @@ MAX_CONNECTIONS = 4_096
 MAX_UNKNOWN_PER_ADDRESS = 100
 CROWDED_HEAD_S = 2.0
 MAX_STALL_S = 60.0  # how long a reader may take nothing of what is sent
+# What all connections of a credential, or of an address without one, may leave unread:
+# a client loads up to 32 pages of 8 MiB at the same time, and opens a socket again.
+MAX_UNREAD_RESPONSES_BYTES, MAX_UNREAD_SOCKETS_BYTES = 256 << 20, 64 << 20
 _MAX_UNREAD_BYTES = 1 << 20  # of a socket, beyond which its pings are not answered
 _OTHER_FILES = 200  # that are open besides connections: the store, agents, models
 _MAX_SURPLUS = 100  # connections beyond the limit, which get an answer; for each further one the oldest is cut off
 _PIECE_BYTES = 16 * 1024  # that the parser gets at a time
 _CROWDED = "The service has too many connections."
 _LINGER_S = 2.0  # for the rest of a response to arrive; closing at once would discard it
+
+_unread: set[_AwaitsReader] = set()  # connections whose clients have not taken all
 
 _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")
 
@@ -90,16 +95,24 @@ def room_for_connections() -> int:
 class _AwaitsReader(asyncio.Protocol):
     """Cuts a connection off whose client takes nothing for `MAX_STALL_S`.
 
-    Closing it would wait for the client to read the rest.
+    Closing it would wait for the client to read the rest. One is cut off at once if all
+    of its caller leave more unread than `max_unread_bytes`.
     """
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
+    app_state: dict[str, Any]
+    max_unread_bytes: ClassVar[int]
     _stall_timer: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._await_reader()
+        _unread.add(self)
+        caller = self.app_state[READER].counted_as
+        same = (each for each in _unread if type(each) is type(self) and each.app_state[READER].counted_as == caller)
+        if sum(each.transport.get_write_buffer_size() for each in same) > self.max_unread_bytes:
+            self.transport.abort()
 
     def _await_reader(self) -> None:
         self._stall_timer = self.loop.call_later(MAX_STALL_S, self._end_stall, self.transport.get_write_buffer_size())
@@ -113,6 +126,7 @@ class _AwaitsReader(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
+        _unread.discard(self)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -125,6 +139,8 @@ class Socket(_AwaitsReader, WebSocketsSansIOProtocol):
 
     uvicorn closes one that does not answer a ping, and then waits for its client.
     """
+
+    max_unread_bytes = MAX_UNREAD_SOCKETS_BYTES
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
@@ -145,6 +161,7 @@ class Socket(_AwaitsReader, WebSocketsSansIOProtocol):
 class Connection(_AwaitsReader, HttpToolsProtocol):
     """A connection; created by uvicorn."""
 
+    max_unread_bytes = MAX_UNREAD_RESPONSES_BYTES
     platform: ClassVar[Platform]
     timeout_s: ClassVar[float]
     max_connections: ClassVar[int]
@@ -164,8 +181,9 @@ class Connection(_AwaitsReader, HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # so that `pause_writing` is told of every byte that waits
-        # ASGI hides the connection; a fault may ask to cut it.
-        self.app_state = {**self.app_state, ABORT: transport.abort}
+        # ASGI hides the connection; a fault may ask to cut it, and the guard says who
+        # reads from it.
+        self.app_state = {**self.app_state, ABORT: transport.abort, READER: Reader()}
         peer = self.client[0] if self.client else ""
         if peer not in self.platform.proxies:  # a proxy has bounds of its own
             self._address = counted_address(peer)

@@ -33,6 +33,8 @@ MAX_UNKNOWN_BODIES_BYTES = 4 << 20
 # What operators ask is neither recorded nor limited.
 OPERATOR_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/_proof"})
 
+READER = "agentbook.reader"  # in the state of a request: the `Reader` of its connection
+
 WINDOW_S = 60
 _HOST = re.compile(r"\[(?P<v6>[0-9a-fA-F:.]+)\](:\d+)?|(?P<name>[^:\[\]]+)(:\d+)?")
 
@@ -70,6 +72,12 @@ class Window:
         return count <= self._limit
 
 
+class Reader:
+    """Who reads from a connection."""
+
+    counted_as = ""
+
+
 class Guard:
     """Rejects what the service does not handle, and notes who asks.
 
@@ -100,6 +108,8 @@ class Guard:
             caller = scope[CALLER] = await self._caller(scope)
             scope[KNOWN] = isinstance(caller, auth.Principal)
             counted = caller.counted_as if isinstance(caller, auth.Principal) else counted_address(address)
+            if (reader := scope.get("state", {}).get(READER)) is not None:
+                reader.counted_as = counted
             if self.window is not None and not self.window.admit(counted):
                 raise errors.too_many_requests()
         if scope["type"] == "websocket":
