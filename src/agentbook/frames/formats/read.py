@@ -561,8 +561,9 @@ def _csv(path: Path, is_escaped: bool) -> Iterator[Any]:
         separator = separator_of(file.readline())
     try:
         for frame in pd.read_csv(
-            path, dtype=str, chunksize=_ROWS, encoding="utf-8-sig", na_values=[""], keep_default_na=False, sep=separator
-        ):
+            path, compression=None, dtype=str, chunksize=_ROWS, encoding="utf-8-sig", na_values=[""],
+            keep_default_na=False, sep=separator,
+        ):  # fmt: skip
             yield pa.RecordBatch.from_pandas(frame.map(unescaped, na_action="ignore") if is_escaped else frame)
     except ValueError as error:
         advice = ": save it as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
