@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +142,7 @@ def test_the_tokens_are_found_again(
 
 def spoil(session: OAuthSession) -> str:
     """Replace the access token by an unknown one, as if it had expired."""
-    session.tokens = replace(session.tokens, access_token="spent-" + "x" * 30)
+    session.tokens = session.tokens.refreshed({"access_token": "spent-" + "x" * 30})
     session.store.save(session.tokens)
     return session.authorization()
 
@@ -222,7 +221,7 @@ def test_four_kernels_never_revoke_each_other(
 def test_an_authorization_that_has_ended_says_to_sign_in(service: Service, session: OAuthSession) -> None:
     whole = session.tokens
     spoil(session)
-    session.tokens = replace(session.tokens, refresh_token="spent")
+    session.tokens = session.tokens.refreshed({"access_token": session.tokens.access_token, "refresh_token": "spent"})
     session.store.save(session.tokens)
     with client_of(service, session) as client, pytest.raises(ab.OAuthError) as raised:
         client.me.get()

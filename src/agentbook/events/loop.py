@@ -71,6 +71,15 @@ def get_loop() -> asyncio.AbstractEventLoop:
         return _loop
 
 
+def _unlock_after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_unlock_after_fork)
+
+
 def _serve(loop: asyncio.AbstractEventLoop, started: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     loop.call_soon(started.set)
