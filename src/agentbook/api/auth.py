@@ -34,7 +34,19 @@ class Credentials(Protocol):
         """The header of a WebSocket handshake (HTTP Basic), or None."""
 
 
-class ApiKey:
+class Unpicklable:
+    """What holds a secret. Its pickling fails with an error that says what to do."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} holds a secret and cannot be pickled. Call agentbook.connect() in the other process, "
+            "with AGENTBOOK_BASE_URL and AGENTBOOK_API_KEY set there."
+        )
+
+
+class ApiKey(Unpicklable):
     """An account API key.
 
     Parameters
@@ -93,11 +105,8 @@ class ApiKey:
     def __repr__(self) -> str:
         return f"ApiKey('{self.key_id}:…')"
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        refuse_pickle(self)
 
-
-class OAuthToken:
+class OAuthToken(Unpicklable):
     """An OAuth 2.0 access token.
 
     Parameters
@@ -142,9 +151,6 @@ class OAuthToken:
     def __repr__(self) -> str:
         return "OAuthToken('…')"
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        refuse_pickle(self)
-
 
 def _odd_character(secret: str) -> str:
     """A sentence about the first character that does not belong; empty if all do."""
@@ -160,11 +166,3 @@ def redactor_of(credentials: Credentials | None, *parts: Any) -> Redactor:
     """Masks what a request carries: a credential, and the secrets in a form or body."""
     headers = () if credentials is None else (credentials.authorization(), credentials.socket_authorization() or "")
     return Redactor([*headers, *(text for part in parts for text in secrets_in(part))])
-
-
-def refuse_pickle(credential: object) -> NoReturn:
-    """Raise the error for pickling a credential; it says what to do instead."""
-    raise TypeError(
-        f"{type(credential).__name__} holds a secret and cannot be pickled. Call agentbook.connect() in the other process, "
-        "with AGENTBOOK_BASE_URL and AGENTBOOK_API_KEY set there."
-    )

@@ -23,13 +23,13 @@ import threading
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ..._masking import Hidden
 from ..._text import safe_repr
 from ..address import checked_address, is_loopback, origin
-from ..auth import refuse_pickle
+from ..auth import Unpicklable
 from ..calls import Call, decoded
 from ..connection import Connection
 from ..errors import AgentbookError, ApiError, DeadlineExceeded, OAuthError, Unauthorized
@@ -156,7 +156,7 @@ def checked_code(answer: Mapping[str, str], state: str, server: AuthorizationSer
     return answer["code"]
 
 
-class OAuthSession:
+class OAuthSession(Unpicklable):
     """A person's access, stored between kernels and refreshed when it expires.
 
     Only one thread of one process refreshes at a time; the others use its result.
@@ -231,9 +231,6 @@ class OAuthSession:
     @safe_repr
     def __repr__(self) -> str:
         return f"OAuthSession({self.tokens.base_url!r}, scope={self.scope!r})"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        refuse_pickle(self)
 
 
 def stored(base_url: str, *, store: TokenStore | None = None) -> OAuthSession | None:

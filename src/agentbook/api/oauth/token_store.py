@@ -12,11 +12,11 @@ import json
 import warnings
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ..._files import FileLock, atomic_write
 from ..._masking import Hidden, hidden, revealed
-from ..auth import refuse_pickle
+from ..auth import Unpicklable
 from ..transport import in_thread
 
 KEYRING_SERVICE = "agentbook"
@@ -57,7 +57,7 @@ def ask_keyring(action: str, *entry: Hidden | str) -> Any:
         return False
 
 
-class Tokens:
+class Tokens(Unpicklable):
     """The tokens of one authorization. Its repr does not show them.
 
     No dataclass, since serializers write all fields of one.
@@ -90,9 +90,6 @@ class Tokens:
 
     def __repr__(self) -> str:
         return f"Tokens({self.base_url!r}, client_id={self.client_id!r}, scope={self.scope!r}, …)"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        refuse_pickle(self)
 
 
 class TokenStore:
