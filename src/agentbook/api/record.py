@@ -117,26 +117,6 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) < _MAX_DIGITS else float(digits)
 
 
-def size_of(value: Any) -> int:
-    """About how many bytes a JSON value takes: its characters, and eight for all else.
-
-    Examples
-    --------
-    >>> size_of({"text": "hello", "at": [1, None]})
-    27
-    """
-    size, waiting = 0, [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += (*value, *value.values())
-        elif isinstance(value, list | tuple):
-            waiting += value
-        else:
-            size += len(value) if isinstance(value, str | bytes) else 8
-    return size
-
-
 class Record(dict[str, Any]):
     """One entity: ``record["name"]`` and ``record.name`` are the same object.
 

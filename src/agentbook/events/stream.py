@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
 import math
 import threading
 import time
@@ -20,14 +21,13 @@ from typing import Any, Generic, Self, TypeVar
 
 from ..api.connection import AsyncConnection, Connection
 from ..api.errors import StreamClosed
-from ..api.record import size_of
 from ..api.span import check_cursor, id_span, is_persisted
 from .loop import submit
 from .reader import StreamEvent, client_closed, subscribe, type_names
 from .websocket import OPERATION
 
 BUFFER_EVENTS = 1000
-_EVENT_BYTES = 64 * 1024  # a longer event counts as several
+_EVENT_LENGTH = 64 * 1024  # of its JSON; a longer event counts as several
 _SLICE_S = 0.2  # length of one wait; Windows cannot interrupt waiting for a lock
 
 T = TypeVar("T")
@@ -277,7 +277,8 @@ async def _fill(
         stream = subscribe(connection, session_id, from_id=from_id, types=types, drafts=drafts)
         async with aclosing(stream) as events:
             async for event in events:
-                while not buffer.try_put(event, 1 + size_of(event) // _EVENT_BYTES):
+                length = len(json.dumps(event, ensure_ascii=False))
+                while not buffer.try_put(event, 1 + length // _EVENT_LENGTH):
                     await buffer.room()
     except asyncio.CancelledError:
         buffer.close()

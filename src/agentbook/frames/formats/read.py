@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from ..._masking import mask_secrets, masked
 from ..._text import count_text, one_line, visible
-from ...api.record import UNREADABLE, read_value, size_of
+from ...api.record import UNREADABLE, read_value
 from ...events.turns import opens_turn
 from ..export import unescaped
 from ..history.history import History
@@ -439,7 +439,7 @@ def _parquet(path: Path, file: Any, limit: int) -> Iterator[Any]:
         size = 0  # counted anew, because a text that many rows share is stored once
         for batch in table.iter_batches(_PARQUET_ROWS):
             rows = batch.to_pylist()
-            size += sum(map(size_of, rows))
+            size += sum(len(msgspec.json.encode(row, enc_hook=str)) for row in rows)
             _check_size("it", size, limit)
             yield from rows
     except Exception as error:  # of Arrow, or of the system
