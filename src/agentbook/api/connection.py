@@ -217,11 +217,9 @@ class Connection(_Base):
         >>> client.request("GET", "agents", params={"limit": 1})["pagination"]["limit"]
         1
         """
-        try:
-            call = replace(_raw_call(method, path, params), body=json)
-        finally:
-            del json  # it may hold a new credential's secrets, which tracebacks would show
-        return self._run(call)
+        call: Call[Any] = Call("request", method, path, decoded, params or {}, json)
+        del json  # it may hold a new credential's secrets, which tracebacks would show
+        return self._run(_checked(call))
 
     def openapi(self) -> Mapping[str, Any]:
         """The platform's live OpenAPI description, parsed; fetched once per client."""
@@ -309,11 +307,9 @@ class AsyncConnection(_Base):
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None
     ) -> Any:
         """As `Client.request`, awaited."""
-        try:
-            call = replace(_raw_call(method, path, params), body=json)
-        finally:
-            del json  # it may hold a new credential's secrets, which tracebacks would show
-        return await self._run(call)
+        call: Call[Any] = Call("request", method, path, decoded, params or {}, json)
+        del json  # it may hold a new credential's secrets, which tracebacks would show
+        return await self._run(_checked(call))
 
     async def openapi(self) -> Mapping[str, Any]:
         """The platform's live OpenAPI description, parsed; fetched once per client."""
@@ -393,8 +389,8 @@ async def fetch_async(next_request: Callable[[], Request | None], run: AsyncRun)
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _raw_call(method: str, path: str, params: Mapping[str, Any] | None) -> Call[Any]:
-    method = method.upper()
+def _checked(call: Call[Any]) -> Call[Any]:
+    method = call.method.upper()
     if not (method.isascii() and method.isalpha()):
         raise invalid_argument("request", f"method must be an HTTP method, such as GET or POST, not {method!r}.")
-    return Call(f"{method} {path}", method, path.lstrip("/"), decoded, params or {})
+    return replace(call, operation=f"{method} {call.path}", method=method, path=call.path.lstrip("/"))

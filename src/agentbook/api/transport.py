@@ -354,7 +354,7 @@ def _request(client: Any, base_url: str, send: Send) -> Any:
         headers["Authorization"] = send.credentials.authorization()
         if not headers["Authorization"].isprintable():
             raise AgentbookError("The credential cannot be sent: its header holds a line break or a control character.")
-    request = client.build_request(
+    return client.build_request(
         send.method,
         # The query is encoded here: passing the parameters costs as much as the rest of
         # the request.
@@ -363,11 +363,8 @@ def _request(client: Any, base_url: str, send: Send) -> Any:
         content=send.body,
         # (connect, read, write, pool): httpx and httpx2 both take a tuple.
         timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s, timeout_s, timeout_s),
-        **_proving(client, send.credentials),
+        extensions={"hidden_path": isinstance(send.path, Hidden), **_proving(client, send.credentials)},
     )
-    if isinstance(send.path, Hidden):
-        request.extensions["hidden_path"] = True
-    return request
 
 
 def _proving(client: Any, credentials: Any) -> dict[str, Any]:
@@ -386,7 +383,7 @@ def _proving(client: Any, credentials: Any) -> dict[str, Any]:
         if event == "connection.connect_tcp.started":
             await asyncio.to_thread(trace, event, facts)
 
-    return {"extensions": {"trace": trace_async if inspect.iscoroutinefunction(client.send) else trace}}
+    return {"trace": trace_async if inspect.iscoroutinefunction(client.send) else trace}
 
 
 def _ending_stream(response: Any) -> Any:
@@ -612,7 +609,7 @@ def _quiet(request: httpx2.Request, response: httpx2.Response) -> httpx2.Respons
     Also without the text of the status line: httpx2 logs it, and some platforms repeat
     the credential there. It logs the address of the request too.
     """
-    if "hidden_path" in request.extensions:
+    if request.extensions.get("hidden_path"):
         request.url = request.url.copy_with(raw_path=b"/")
     response.headers.pop("set-cookie", None)
     response.extensions.pop("reason_phrase", None)
