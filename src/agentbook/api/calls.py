@@ -91,8 +91,8 @@ class Call(Generic[T]):
     refuses_duplicates : bool
         Whether the platform answers 409 if the created entity exists already. A create
         that cannot be read back may then be sent once more.
-    resolve : callable or None
-        Takes the platform's live openapi.yaml and the call, and returns the call
+    completions : tuple of callable
+        Each takes the platform's live openapi.yaml and the call, and returns the call
         complete, where the specification leaves something open.
     """
 
@@ -108,7 +108,7 @@ class Call(Generic[T]):
     wait_for_rate_limit: bool = True
     read_back: Callable[[Attempt], Call[T | None]] | None = None
     refuses_duplicates: bool = False
-    resolve: Callable[[Mapping[str, Any], Call[T]], Call[T]] | None = None
+    completions: tuple[Callable[[Mapping[str, Any], Call[T]], Call[T]], ...] = ()
 
     @property
     def write(self) -> bool:

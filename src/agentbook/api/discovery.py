@@ -65,22 +65,20 @@ def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: s
             details = item.get(method.lower())
             if isinstance(details, Mapping):
                 return {**details, "parameters": [*_list(details.get("parameters")), *_list(item.get("parameters"))]}
-    raise NotOffered(
-        f"{name}: this platform's openapi.yaml does not describe {method} {template}, which this call needs. "
-        "client.openapi() lists what it offers; client.request() sends to any path.",
-        operation=name,
+    raise _not_offered(
+        name,
+        f"does not describe {method} {template}, which this call needs. client.openapi() lists what it offers; "
+        "client.request() sends to any path.",
     )
+
+
+def _not_offered(operation: str, reason: str) -> NotOffered:
+    return NotOffered(f"{operation}: this platform's openapi.yaml {reason}", operation=operation)
 
 
 def _completed(call: Call[T], complete: Callable[[Mapping[str, Any], Call[T]], Call[T]]) -> Call[T]:
     """The call, completed from the live openapi.yaml before it is sent."""
-
-    before = call.resolve
-
-    def resolve(openapi: Mapping[str, Any], call: Call[T]) -> Call[T]:
-        return complete(openapi, call if before is None else before(openapi, call))
-
-    return replace(call, resolve=resolve)
+    return replace(call, completions=(*call.completions, complete))
 
 
 def offered(call: Call[T], template: str) -> Call[T]:
@@ -103,10 +101,7 @@ def discovered_field(call: Call[T], template: str, *, known: Set[str], suffix: s
         fields = _body_fields(openapi, operation(openapi, call.method, template, name=call.operation))
         names = [name for name in fields if name not in known and name.endswith(suffix) and name != suffix]
         if len(names) != 1:
-            raise NotOffered(
-                f"{call.operation}: this platform's openapi.yaml shows no field for built-in tools. Leave the argument out.",
-                operation=call.operation,
-            )
+            raise _not_offered(call.operation, "shows no field for built-in tools. Leave the argument out.")
         return replace(call, body={**call.body, names[0]: value})
 
     return _completed(call, complete)
@@ -133,10 +128,10 @@ def require_fields(openapi: Mapping[str, Any], method: str, template: str, field
     offered = _body_fields(openapi, operation(openapi, method, template, name=name))
     missing = [field for field in fields if field not in offered]
     if missing:
-        raise NotOffered(
-            f"{name}: this platform's openapi.yaml shows no {' and no '.join(missing)}, so nothing was sent. "
-            "Leave out what it does not offer; the platform then decides.",
-            operation=name,
+        raise _not_offered(
+            name,
+            f"shows no {' and no '.join(missing)}, so nothing was sent. Leave out what it does not offer; the platform "
+            "then decides.",
         )
 
 
@@ -168,10 +163,7 @@ def discovered_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
             schema = dereference(openapi, shape.get("schema", shape))
             if shape.get("in") == "query" and value in _enum(openapi, schema):
                 return replace(call, query={**call.query, str(shape["name"]): value})
-        raise NotOffered(
-            f"{call.operation}: this platform's openapi.yaml shows no parameter that takes {value!r}. Leave it out.",
-            operation=call.operation,
-        )
+        raise _not_offered(call.operation, f"shows no parameter that takes {value!r}. Leave it out.")
 
     return _completed(call, complete)
 

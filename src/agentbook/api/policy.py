@@ -238,8 +238,8 @@ def request_flow(
     """Carry out one call. `openapi` fetches the live description, if needed."""
     ends_at = settings.monotonic() + settings.deadline_s
     attempt = Attempt(settings.wall(), getattr(settings.credentials, "key_id", None), settings.wall)
-    if call.resolve is not None:
-        call = call.resolve((yield from openapi()), call)
+    for complete in call.completions:
+        call = complete((yield from openapi()), call)
     try:
         return (yield from _answered(call, settings, ends_at))
     except errors.OutcomeUnknown as unknown:
