@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from ..._files import FileLock, atomic_write
+from ..._files import FileLock, atomic_write, make_private
 from ..._masking import Hidden, hidden, revealed
 from ..auth import Unpicklable
 from ..transport import in_thread
@@ -131,7 +131,7 @@ class TokenStore:
         """Store the tokens atomically."""
         text = Hidden(json.dumps({name: getattr(tokens, name) for name in Tokens.__slots__}))
         if ask_keyring("set", self._entry, text) is False:
-            self._prepare()
+            make_private(self.path.parent)
             with atomic_write(self.path, private=True) as file:
                 file.write(text.encode())
         else:
@@ -144,8 +144,5 @@ class TokenStore:
 
     def locked(self) -> FileLock:
         """A lock that admits one process and one thread at a time, for ``with``."""
-        self._prepare()
+        make_private(self.path.parent)
         return FileLock(self.path.with_suffix(".lock"), optional=True)
-
-    def _prepare(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
