@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -147,8 +147,11 @@ def load(folder: Folder) -> Manifest:
     )
 
 
-def save(folder: Folder, manifest: Manifest) -> None:
-    """Replace the manifest: the moment at which a change of the store takes effect."""
+def save(folder: Folder, manifest: Manifest, before: Sequence[str] = ()) -> None:
+    """Replace the manifest: the moment at which a change of the store takes effect.
+
+    Then the files from `before` are removed that do not belong to the store any more.
+    """
     if load(folder).generation != manifest.generation:
         raise StoreBusy(
             f"Another process changed the store {folder.path('')} meanwhile, so this change was not made. Sync again, "
@@ -156,6 +159,15 @@ def save(folder: Folder, manifest: Manifest) -> None:
         )
     folder.write(MANIFEST, msgspec.json.encode(replace(manifest, generation=manifest.generation + 1, format=FORMAT)))
     manifest.generation += 1
+    _remove_others(folder, manifest, before)
+
+
+def _remove_others(folder: Folder, manifest: Manifest, names: Iterable[str]) -> None:
+    """Remove the files that the manifest does not name; the next sync retries."""
+    kept = {file.name for file in [*manifest.files, *manifest.tables]}
+    for name in set(names) - kept:
+        with contextlib.suppress(OSError):
+            folder.arrow.delete_file(folder.path(name))
 
 
 # -- where the files lie -----------------------------------------------------------
@@ -206,12 +218,6 @@ class Folder:
         paths = [info.path for info in self.arrow.get_file_info(selector) if info.type == pyarrow.fs.FileType.File]
         start = len(self.path("").rstrip("/\\")) + 1
         return [path[start:].replace("\\", "/") for path in paths]
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Remove files that no longer belong to the store; the next sync retries."""
-        for name in names:
-            with contextlib.suppress(OSError):
-                self.arrow.delete_file(self.path(name))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -349,7 +355,7 @@ def _rows(table: Any) -> Iterator[dict[str, Any]]:
 def leave_out(folder: Folder, manifest: Manifest, condition: Any) -> list[str]:
     """Rewrite the files that hold such events without these; returns the replaced ones.
 
-    The caller saves the manifest, and then removes these.
+    The caller saves the manifest.
     """
     replaced = []
     for file in list(manifest.files):
@@ -371,7 +377,7 @@ def sort_events(table: Any) -> Any:
 def join_small(folder: Folder, manifest: Manifest, most: int) -> list[str]:
     """Join the small files if there are more than `most`; returns the replaced ones.
 
-    The caller saves the manifest, and then removes these.
+    The caller saves the manifest.
     """
     small = [file for file in manifest.files if file.rows < SMALL_ROWS]
     if len(small) <= most:
@@ -392,5 +398,4 @@ def remove_orphans(folder: Folder, manifest: Manifest) -> None:
         raise StoreError(
             f"{folder.path(others[0])} is not a store's, and a new store would begin beside it: name another folder."
         )
-    kept = {file.name for file in [*manifest.files, *manifest.tables]}
-    folder.remove([name for name in names if name not in kept and _WRITTEN.match(name)])
+    _remove_others(folder, manifest, filter(_WRITTEN.match, names))

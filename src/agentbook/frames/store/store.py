@@ -216,9 +216,7 @@ class Store:
                 stored = manifest.histories.get(account, StoredHistory())
                 manifest.histories[account] = _write_catalog(self._folder, catalog, known.get(account), stored)
                 known[account] = catalog
-            files.save(self._folder, manifest)
-            names = {file.name for file in [*manifest.tables, *manifest.files]}
-            self._folder.remove([name for name in before if name not in names])
+            files.save(self._folder, manifest, before)
 
         sync = Sync(
             client, manifest, sources, lambda ids: files.stored_ids(self._folder, manifest, ids), commit, full=full
@@ -243,8 +241,7 @@ class Store:
             for session in gone:
                 del manifest.sessions[session]
                 manifest.failed.pop(session, None)
-            files.save(self._folder, manifest)
-            self._folder.remove(replaced)
+            files.save(self._folder, manifest, replaced)
         return len(gone)
 
     def history(self, *, since: Any = None, until: Any = None, tz: str | tzinfo | None = None) -> History:
@@ -523,10 +520,8 @@ class Store:
         return before, len(manifest.files)
 
     def _join_files(self, manifest: Manifest, most: int) -> None:
-        replaced = files.join_small(self._folder, manifest, most)
-        if replaced:
-            files.save(self._folder, manifest)
-            self._folder.remove(replaced)
+        if replaced := files.join_small(self._folder, manifest, most):
+            files.save(self._folder, manifest, replaced)
 
 
 def _load_sessions(ids: list[str], *, path: str) -> pd.DataFrame:
