@@ -308,7 +308,9 @@ def test_a_query_that_only_mentions_tables_makes_none_of_them() -> None:
     def made() -> pd.DataFrame:
         raise AssertionError("it computes turns from all events")
 
-    table = run_sql(pa.table({"text": ["all tables"]}), "SELECT count(*) AS tables FROM events", {}, {"turns": made})
+    table = run_sql(
+        pa.table({"text": ["all tables"]}), "SELECT count(*) AS tables FROM events", {}, {"turns": made}, Limits()
+    )
     assert table.to_pylist() == [{"tables": 1}]
 
 

@@ -177,12 +177,12 @@ class Folder:
     """A folder of this machine; only the user can read what is written to it."""
 
     def __init__(self, path: str) -> None:
-        self.root = Path(path).absolute()
+        self._root = Path(path).absolute().as_posix()
         self.arrow: Any = pyarrow.fs.LocalFileSystem()
 
     def path(self, name: str) -> str:
         """The full path of a file."""
-        return str(self.root / name)
+        return f"{self._root}/{name}"
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is no such file."""
@@ -214,10 +214,9 @@ class Folder:
 
     def names(self) -> list[str]:
         """The names of all files."""
-        selector = pyarrow.fs.FileSelector(self.path(""), allow_not_found=True, recursive=True)
+        selector = pyarrow.fs.FileSelector(self._root, allow_not_found=True, recursive=True)
         paths = [info.path for info in self.arrow.get_file_info(selector) if info.type == pyarrow.fs.FileType.File]
-        start = len(self.path("").rstrip("/\\")) + 1
-        return [path[start:].replace("\\", "/") for path in paths]
+        return [path.replace("\\", "/").removeprefix(self.path("")) for path in paths]
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -225,10 +224,10 @@ class Folder:
 
         Where the file system has no locks, `save` notices a second writer.
         """
-        path = self.root / "lock"
+        path = Path(self.path("lock"))
         with contextlib.ExitStack() as stack:
             try:
-                self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 lock = FileLock(path, holder=f"process {os.getpid()} on {socket.gethostname()}", optional=True)
                 stack.callback(lock.release)
                 is_free = lock.acquire(timeout_s=WAIT_S)
@@ -236,7 +235,7 @@ class Folder:
                 raise StoreError(f"The store's {path} cannot be locked: {_reason(error)}.") from error
             if not is_free:
                 raise StoreBusy(
-                    f"Another process ({lock.holder()}) is changing the store {self.root}; waited {WAIT_S:g} s. "
+                    f"Another process ({lock.holder()}) is changing the store {self._root}; waited {WAIT_S:g} s. "
                     "Try again when it is done."
                 )
             yield
@@ -255,9 +254,6 @@ class RemoteFolder(Folder):
                 f"A store at {url} cannot be opened: {error}. It needs fsspec and the package of its protocol."
             ) from error
         self.arrow = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self._fs))
-
-    def path(self, name: str) -> str:
-        return f"{self._root}/{name}"
 
     def _read(self, path: str) -> bytes:
         self._fs.invalidate_cache()

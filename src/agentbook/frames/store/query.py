@@ -31,14 +31,14 @@ class Limits:
         After so many rows, which are the result then.
     stop : threading.Event or None
         DuckDB gives up once it is set. It is set when the query ends.
-    memory : str or None
-        Once it needs more. None for four fifths of the machine's.
+    memory : str
+        Once it needs more. A share is one of the machine's.
     """
 
     timeout_s: float | None = None
     rows: int | None = None
     stop: threading.Event | None = None
-    memory: str | None = "1 GB"  # leaves room for the rest on a machine of 2 GB
+    memory: str = "1 GB"  # leaves room for the rest on a machine of 2 GB
 
 
 def run_sql(
@@ -46,7 +46,7 @@ def run_sql(
     sql: str,
     values: Mapping[str, Any],
     views: Mapping[str, Callable[[], pd.DataFrame]],
-    limits: Limits = Limits(),
+    limits: Limits,
 ) -> Any:
     """The result of a DuckDB query, as an Arrow table.
 
@@ -84,8 +84,7 @@ def run_sql(
         # a file to write to.
         connection.execute("SET temp_directory = ''")
         connection.execute("SET enable_external_access = false")
-        if limits.memory is not None:
-            connection.execute(f"SET memory_limit = '{limits.memory}'")
+        connection.execute(f"SET memory_limit = '{limits.memory}'")
         connection.execute("SET lock_configuration = true")
         connection.register("events", events)
         for name, frame in frames.items():
@@ -119,9 +118,8 @@ def run_sql(
                 else f"The query was given up after {limits.timeout_s:g} s: ask for fewer rows or groups."
             ) from None
         except duckdb.OutOfMemoryException:  # which names settings that are locked here
-            needed = limits.memory or "four fifths of the machine's"
             raise duckdb.OutOfMemoryException(
-                f"The query needs more memory than {needed}: ask for fewer rows, columns or groups."
+                f"The query needs more memory than it gets ({limits.memory}): ask for fewer rows, columns or groups."
             ) from None
         except RuntimeError as error:
             if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C

@@ -223,12 +223,8 @@ class Store:
         )
         with Progress(progress) as bar:
             sync.run(bar)
-        sees_all = all(
-            ids.isin(sources.catalogs[key].workspaces["id"]).all()
-            for key, ids in workspaces.items()
-            if key in sources.catalogs
-        )
-        if full and sources.complete and sees_all and all(argument is None for argument in named.values()):
+        is_whole = full and sources.complete and all(argument is None for argument in named.values())
+        if is_whole and all(ids.isin(sources.catalogs[key].workspaces["id"]).all() for key, ids in workspaces.items()):
             sync.report.removed = self._remove_unlisted(manifest, sources.listed)
         self._join_files(manifest, files.MAX_SMALL)
         return sync.report
@@ -443,19 +439,14 @@ class Store:
         >>> store.query(sql, teams=teams)["team"].to_list()
         ['support']
         """
-        return self._read(lambda manifest: self._query(manifest, sql, values))
+        return self._read(lambda manifest: self._query(manifest, sql, values, Limits(memory="80%")))
 
     def query_within(self, limits: Limits, sql: str, *, without: Set[str] = frozenset()) -> pd.DataFrame:
         """As `query`, within some limits, of tables without these columns."""
-        return self._read(lambda manifest: self._query(manifest, sql, {}, without, limits))
+        return self._read(lambda manifest: self._query(manifest, sql, {}, limits, without))
 
     def _query(
-        self,
-        manifest: Manifest,
-        sql: str,
-        values: dict[str, Any],
-        without: Set[str] = frozenset(),
-        limits: Limits | None = None,
+        self, manifest: Manifest, sql: str, values: dict[str, Any], limits: Limits, without: Set[str] = frozenset()
     ) -> pd.DataFrame:
         state = manifest.generation, manifest.synced_at
         if self._views[0] != state:
@@ -474,7 +465,7 @@ class Store:
         schema = pa.schema([column for column in files.SCHEMA if column.name not in without])
         events = files.dataset(self._folder, manifest.files).replace_schema(schema)
         views = {name: functools.partial(view, name) for name in (*_VIEWS, "labels")}
-        result = to_pandas(run_sql(events, sql, values, views, limits or Limits(memory=None)))
+        result = to_pandas(run_sql(events, sql, values, views, limits))
         if not manifest.files and manifest.synced_at is None:
             warn_caller(
                 f"Store.query: nothing was synced into {self.path}: check the path, or fill it with sync(client).",
