@@ -190,13 +190,11 @@ def is_used(data: Path) -> bool:
 
     The folder may be the user's own: a file with a content is not ours.
     """
-    files = (data / "users").glob("[0-9]*")
-    ours = [file for file in files if file.name.isdecimal() and file.lstat().st_size == 0]
-    users = {file: is_alive(int(file.name)) for file in ours}
-    for file, alive in users.items():
-        if not alive:
-            file.unlink(missing_ok=True)
-    return any(users.values())
+    ours = [file for file in (data / "users").glob("[0-9]*") if file.name.isdecimal() and file.lstat().st_size == 0]
+    dead = [file for file in ours if not is_alive(int(file.name))]
+    for file in dead:
+        file.unlink(missing_ok=True)
+    return len(dead) < len(ours)
 
 
 def is_alive(pid: int) -> bool:

@@ -28,13 +28,12 @@ def new_id() -> str:
     return str(uuid_utils.uuid7())
 
 
-def id_at(milliseconds: int, sequence: int, entropy: bytes | None = None) -> str:
+def id_at(milliseconds: int, sequence: int, entropy: bytes) -> str:
     """Return a UUIDv7 for a given millisecond since the epoch.
 
-    `sequence` (0..4095) orders ids within the millisecond. `entropy` is eight bytes
-    for reproducible ids; None draws them at random.
+    `sequence` (0..4095) orders ids within the millisecond. `entropy` is eight bytes.
     """
-    low = int.from_bytes(entropy or secrets.token_bytes(8), "big") & ((1 << 62) - 1)
+    low = int.from_bytes(entropy, "big") & ((1 << 62) - 1)
     text = f"{(milliseconds << 80) | (0x7 << 76) | ((sequence & 0xFFF) << 64) | (0b10 << 62) | low:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -73,9 +72,8 @@ class Clock:
     A seeded service, which must repeat its answers exactly, replaces this one object.
     """
 
-    # Whether the same requests give the same ids and times (see `store.seeded`).
-    is_seeded = False
-    seed = 0
+    # With a seed, the same requests give the same ids and times (see `store.seeded`).
+    seed: int | None = None
 
     def begin(self, db: Connection) -> None:
         """Called when a write begins on this connection; does nothing here."""

@@ -202,7 +202,7 @@ def test_a_seed_is_left_out(tmp_path: Path) -> None:
     (change,) = restore(file, data)
     assert "seed" in change
     store = Store(data)
-    assert not store.clock.is_seeded
+    assert store.clock.seed is None
     store.close()
 
 

@@ -148,7 +148,7 @@ class Endpoint:
         if handler.kind == "read":
             reply = await self.platform.store.read(run)
         else:
-            if self.platform.store.clock.is_seeded:
+            if self.platform.store.clock.seed is not None:
                 # A turn that is about to end must have the same outcome every time.
                 await self.platform.turns.wait_until_idle()
             reply = await self.platform.store.write(lambda tx: run(tx.db, tx))

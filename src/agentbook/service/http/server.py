@@ -187,7 +187,7 @@ def _run(
         settings=TurnSettings(
             ceiling_s=settings.turn_ceiling_s,
             delay_factor=1 / settings.speed if settings.speed else 0.0,
-            seed=store.clock.seed,
+            seed=store.clock.seed or 0,
             limits=settings.limits,
         ),
         root_url=public or root_url,
@@ -209,7 +209,7 @@ def _run(
 
 def _ready_line(base_url: str, data: Path, clock: Clock) -> str:
     line = f"agentbook serves {base_url} from {data} (pid {os.getpid()}); Ctrl+C ends it."
-    if clock.is_seeded:
+    if clock.seed is not None:
         line += f" Seeded with {clock.seed}: ids, times and secrets repeat themselves; for tutorials and tests only."
     return line
 

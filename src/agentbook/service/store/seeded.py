@@ -43,8 +43,6 @@ class Seeding:
 class SeededClock(Clock):
     """Time, ids and secrets of a seeded store."""
 
-    is_seeded = True
-
     def __init__(self, seed: int, milliseconds: int) -> None:
         self.seed = seed
         # Replaced as a whole: the writer thread advances the time while others read it.
