@@ -16,7 +16,7 @@ from agentbook.service.errors import HTTPError
 from agentbook.service.operations import HANDLERS
 from service.world import World, error
 
-OPERATIONS = contract.load().operations
+OPERATIONS, DOCUMENT = contract.load().operations, contract.load().document
 VERSION: dict[str, Any] = {"system_prompt": "", "description": "", "tools": []}
 
 
@@ -40,8 +40,7 @@ def test_the_file_and_the_handlers_name_the_same_operations() -> None:
 
 
 def test_operation_ids_and_marks() -> None:
-    document = yaml.load(contract.load().text, yaml.CSafeLoader)
-    operations = [op for item in document["paths"].values() for name, op in item.items() if name != "parameters"]
+    operations = [op for item in DOCUMENT["paths"].values() for name, op in item.items() if name != "parameters"]
     ids = [op["operationId"] for op in operations]
     assert len(ids) == len(set(ids))
     extensions = {op["operationId"] for op in operations if op.get("x-agentbook-extension")}
@@ -54,7 +53,7 @@ def test_operation_ids_and_marks() -> None:
 
 
 def test_records_with_gaps_say_what_was_chosen() -> None:
-    schemas = contract.load().document["components"]["schemas"]
+    schemas = DOCUMENT["components"]["schemas"]
     gaps = {"Account", "Workspace", "IntegrationCredentials", "Context", "Invitation", "Session", "Event"}
     gaps |= {"Agent", "Skill", "Version", "WorkspaceAgent", "SkillVersion", "Task"}
     assert {name for name in gaps if len(schemas[name].get("x-agentbook-choice", "")) < 20} == set()
@@ -62,10 +61,9 @@ def test_records_with_gaps_say_what_was_chosen() -> None:
 
 @pytest.mark.parametrize("base_url", ["http://127.0.0.1:8765/v1", "https://hub/user/ada/proxy/8765/v1"])
 def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) -> None:
-    document = yaml.load(contract.load().text, yaml.CSafeLoader)
-    server = urljoin(f"{base_url}/openapi.yaml", document["servers"][0]["url"])
+    server = urljoin(f"{base_url}/openapi.yaml", DOCUMENT["servers"][0]["url"])
     assert server + "/me" == f"{base_url}/me"
-    flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
+    flow = DOCUMENT["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
     urls = [urljoin(server, flow[name]) for name in ("authorizationUrl", "tokenUrl", "refreshUrl")]
     assert urls == [f"{base_url}/oauth/{name}" for name in ("authorize", "token", "token")]
 
@@ -221,9 +219,8 @@ async def test_the_file_is_served_to_anybody(world: World) -> None:
 
 
 def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
-    document = yaml.load(contract.load().text, yaml.CSafeLoader)
-    for name in document["components"]["schemas"]:
-        schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+    for name in DOCUMENT["components"]["schemas"]:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
         jsonschema_rs.Draft202012Validator(schema)
 
 
@@ -244,7 +241,7 @@ def objects(node: Any) -> Iterator[dict[str, Any]]:
 
 def test_the_document_is_what_client_generators_and_messages_expect() -> None:
     alternatives = 0
-    for node in objects(yaml.load(contract.load().text, yaml.CSafeLoader)):
+    for node in objects(DOCUMENT):
         # YAML reads `{description: Absent, or not to be seen}` as two keys, the second
         # without a value.
         assert [name for name, value in node.items() if value is None and name != "default"] == []
@@ -265,7 +262,7 @@ def test_composed_schemas_have_all_fields_in_their_parts() -> None:
     Client generators drop fields beside an `allOf` of one part, and create a class
     twice for an object in both.
     """
-    schemas = yaml.load(contract.load().text, yaml.CSafeLoader)["components"]["schemas"]
+    schemas = DOCUMENT["components"]["schemas"]
     composed = {name: schema for name, schema in schemas.items() if "allOf" in schema}
     assert {"Me", "VersionWithJob"} <= set(composed)
     for name, schema in composed.items():
