@@ -22,6 +22,10 @@ KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 Say = Callable[[bytes], Awaitable[bytes]]
 
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_writers: list[asyncio.StreamWriter] = []
+
+
 def handshake(world: World, session: str, query: str = "") -> bytes:
     """The request that opens the socket of a session."""
     head = f"GET /v1/sessions/{session}/events/ws{query} HTTP/1.1\r\nHost: test\r\n"
@@ -48,11 +52,22 @@ async def listening(
             yield server.sockets[0].getsockname()
         finally:
             # A connection that a test leaves open would be a warning in another test.
+            while _writers:
+                _writers.pop().close()
             for connection in list(state.connections):
                 connection.transport.abort()
             async with asyncio.timeout(20):
                 while state.connections:
                     await asyncio.sleep(0)
+
+
+async def opened(address: tuple[str, int], count: int = 1, sent: bytes = b"") -> list[Streams]:
+    """Connections that send something and then nothing; `listening` closes them."""
+    streams = [await asyncio.open_connection(*address) for _ in range(count)]
+    for _, writer in streams:
+        _writers.append(writer)
+        writer.write(sent)
+    return streams
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from agentbook.service.http import connection, websocket
 from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import event_json, events
-from service.http.raw import HANDSHAKE, JSON, KEY, handshake, listening, served, status
+from service.http.raw import HANDSHAKE, JSON, KEY, handshake, listening, opened, served, status
 from service.world import World, basic
 
 pytestmark = pytest.mark.anyio
@@ -74,13 +74,11 @@ async def test_the_fields_of_an_unknown_method_are_read_in_linear_time(world: Wo
 
 async def test_line_breaks_between_requests_keep_no_connection_open(world: World) -> None:
     async with listening(world, timeout_s=0.2) as address:
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(b"HEAD /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n")
+        [(reader, writer)] = await opened(address, 1, b"HEAD /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n")
         assert status(await reader.readuntil(b"\r\n\r\n")) == 200
         writer.write(b"\r\n")
         async with asyncio.timeout(20):
             assert status(await reader.read()) == 408
-        writer.close()
 
 
 async def test_a_socket_on_a_connection_that_was_used_before_has_no_head_to_wait_for(
@@ -89,15 +87,13 @@ async def test_a_socket_on_a_connection_that_was_used_before_has_no_head_to_wait
     """As nginx opens one, on a connection that it keeps alive."""
     path = f"/v1/sessions/{session}/events/ws".encode()
     async with listening(world, timeout_s=0.1) as address:
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(b"HEAD /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n")
+        [(reader, writer)] = await opened(address, 1, b"HEAD /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n")
         assert status(await reader.readuntil(b"\r\n\r\n")) == 200
         credential = b"Authorization: " + basic(world.full).encode() + b"\r\n"
         writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: test\r\n" + credential + HANDSHAKE + KEY + b"\r\n")
         assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(1), 0.5)  # a 408 after a tenth of a second
-        writer.close()
 
 
 async def test_a_request_head_is_limited_in_size_and_time(world: World) -> None:
@@ -125,14 +121,12 @@ CHUNKED = b"POST /v1/oauth/register HTTP/1.1\r\nHost: test\r\nTransfer-Encoding:
 async def test_what_is_neither_head_nor_body_is_limited(world: World, begun: bytes) -> None:
     """The parser would collect a trailer without an end, and copy it each time."""
     async with listening(world) as address, asyncio.timeout(20):
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(CHUNKED + begun + b"x" * (MAX_HEAD_BYTES - 2_000))
+        [(reader, writer)] = await opened(address, 1, CHUNKED + begun + b"x" * (MAX_HEAD_BYTES - 2_000))
         await writer.drain()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(1), 0.1)
         writer.write(b"x" * 4_000)
         assert status(await reader.read()) == 431
-        writer.close()
 
 
 async def test_a_trailer_is_no_header(world: World) -> None:
@@ -150,31 +144,19 @@ async def test_requests_that_arrive_at_once_are_answered_in_order(world: World) 
     post = b"POST /v1/agents HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(body)
     last = b"HEAD /v1/me HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
     async with listening(world) as address, asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(requests + post + body + last)
+        [(reader, _)] = await opened(address, 1, requests + post + body + last)
         answers = await reader.read()
-        writer.close()
     assert [head.split()[1] for head in re.findall(rb"HTTP/1.1 \d+", answers)] == [b"404"] * 200 + [b"401"] * 2
 
 
 ANONYMOUS = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON + b"\r\n"
 BEGUN = b"GET /v1/me HTTP/1.1\r\nHost: t"
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
 
 def signed(world: World) -> bytes:
     return ANONYMOUS.replace(b"openapi.yaml", b"me").replace(
         JSON, JSON + b"Authorization: %b\r\n" % basic(world.full).encode()
     )
-
-
-async def opened(address: tuple[str, int], count: int, sent: bytes = b"") -> list[Streams]:
-    """Connections that send something and then nothing."""
-    streams = [await asyncio.open_connection(*address) for _ in range(count)]
-    for _, writer in streams:
-        writer.write(sent)
-    return streams
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
@@ -193,7 +175,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few")
 async def test_beyond_the_limit_of_an_address_only_keys_are_answered(world: World) -> None:
     async with listening(world) as address:
-        waiting = await opened(address, 3, BEGUN)
+        await opened(address, 3, BEGUN)
         anonymous, keyed, wrong = [
             (await opened(address, 1, request))[0]
             for request in (ANONYMOUS, signed(world), signed(world).replace(b"Basic ", b"Basic eDp5"))
@@ -208,8 +190,6 @@ async def test_beyond_the_limit_of_an_address_only_keys_are_answered(world: Worl
             assert await wrong[0].read() == b"", "the connection is closed"
         keyed[1].write(ANONYMOUS)
         assert (await answer(keyed[0]))[0] == 200, "a connection that has shown a key stays"
-        for _, writer in (*waiting, anonymous, keyed, wrong):
-            writer.close()
 
 
 @pytest.mark.usefixtures("few")
@@ -218,8 +198,6 @@ async def test_a_connection_beyond_the_limit_gets_a_moment_only(world: World, mo
     async with listening(world) as address:
         waiting = [*await opened(address, 3, BEGUN), *await opened(address, 1)]
         assert (await answer(waiting[3][0]))[0] == 503
-        for _, writer in waiting:
-            writer.close()
 
 
 @pytest.mark.usefixtures("few")
@@ -229,11 +207,9 @@ async def test_connections_of_a_trusted_proxy_and_closed_ones_need_no_room(world
             assert status(await say(ANONYMOUS)) == 200
     world.platform.proxies = TrustedProxies(["127.0.0.1"])
     async with listening(world) as address:
-        idle = await opened(address, 5)  # as a proxy keeps connections for requests to come
+        await opened(address, 5)  # as a proxy keeps connections for requests to come
         (late,) = await opened(address, 1, ANONYMOUS)
         assert (await answer(late[0]))[0] == 200
-        for _, writer in (*idle, late):
-            writer.close()
 
 
 @pytest.mark.usefixtures("few")
@@ -245,8 +221,6 @@ async def test_sockets_need_no_room(world: World, session: str) -> None:
                 assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
         (late,) = await opened(address, 1, ANONYMOUS)
         assert (await answer(late[0]))[0] == 200
-        for _, writer in (*sockets, late):
-            writer.close()
 
 
 async def test_the_connections_of_all_are_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,8 +234,6 @@ async def test_the_connections_of_all_are_limited(world: World, monkeypatch: pyt
         assert [(await answer(reader))[0] for reader, _ in late] == [503] * 3
         keyed[0][1].write(signed(world))
         assert (await answer(keyed[0][0]))[0] == 200
-        for _, writer in (*keyed, *late):
-            writer.close()
     assert problems == []
 
 
@@ -272,17 +244,15 @@ async def test_a_full_service_still_says_how_it_is(world: World, monkeypatch: py
     async with listening(world) as address:
         keyed = await opened(address, 2, signed(world))
         assert [(await answer(reader))[0] for reader, _ in keyed] == [200, 200]
-        ((reader, writer),) = await opened(address, 1, probe)
+        [(reader, _)] = await opened(address, 1, probe)
         assert (await answer(reader))[0] == 200
         async with asyncio.timeout(20):
             assert await reader.read() == b"", "there is no room to keep it open"
             waiting = await opened(address, 3)
             with contextlib.suppress(ConnectionResetError):
                 assert await waiting[0][0].read() == b"", "the oldest makes room"
-            ((other, last),) = await opened(address, 1, probe)
+            [(other, _)] = await opened(address, 1, probe)
             assert (await answer(other))[0] == 200
-        for _, each in (*keyed, *waiting, (reader, writer), (other, last)):
-            each.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
@@ -318,12 +288,17 @@ async def unread(address: tuple[str, int], sent: bytes) -> socket.socket:
     return raw
 
 
+def noted_end(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Is set when a connection ends."""
+    ended, lost = asyncio.Event(), connection.Connection.connection_lost
+    monkeypatch.setattr(connection.Connection, "connection_lost", lambda self, error: (ended.set(), lost(self, error)))
+    return ended
+
+
 async def test_a_reader_that_stops_is_disconnected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little of the response is left: closing would wait for it."""
     monkeypatch.setattr(connection, "MAX_STALL_S", 0.05)
-    ended = asyncio.Event()
-    lost = connection.Connection.connection_lost
-    monkeypatch.setattr(connection.Connection, "connection_lost", lambda self, error: (ended.set(), lost(self, error)))
+    ended = noted_end(monkeypatch)
     async with listening(world) as address, asyncio.timeout(20):
         short = ANONYMOUS.replace(b"openapi.yaml", b"me") * 100
         for last in (ANONYMOUS, short, short + ANONYMOUS.replace(b"Host", b"Connection: close\r\nHost", 1)):
@@ -364,11 +339,7 @@ async def test_a_caller_that_reads_nothing_on_many_connections_is_cut_off(
         [first] = connection._unread
         waiting = first.transport.get_write_buffer_size()
         monkeypatch.setattr(connection.Connection, "max_unread_bytes", 3 * waiting // 2)
-        cut = asyncio.Event()
-        lost = connection.Connection.connection_lost
-        monkeypatch.setattr(
-            connection.Connection, "connection_lost", lambda self, error: (cut.set(), lost(self, error))
-        )
+        cut = noted_end(monkeypatch)
         await stalled("other", 2)
         assert not cut.is_set()
         stack.enter_context(await unread(address, asked["one"]))
@@ -431,10 +402,9 @@ async def test_answers_to_pings_that_nobody_reads_take_no_memory(
 
 async def test_a_refused_connection_is_read_no_further(world: World) -> None:
     async with listening(world) as address, asyncio.timeout(20):
-        ((reader, writer),) = await opened(address, 1, b"no request\r\n\r\n" + b"x" * 200_000)
+        [(reader, _)] = await opened(address, 1, b"no request\r\n\r\n" + b"x" * 200_000)
         assert (await answer(reader))[0] == 400
         assert await reader.read() == b""
-        writer.transport.abort()
 
 
 async def test_every_handshake_is_answered(world: World, session: str) -> None:
@@ -533,11 +503,9 @@ async def test_a_key_that_is_revoked_while_a_text_waits_for_its_turn_does_not_ge
     monkeypatch.setattr(websocket.PerTickLimiter, "wait", wait)
     request = handshake(world, session)
     async with listening(world) as address, asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(request)
+        [(reader, _)] = await opened(address, 1, request)
         await reader.readuntil(b"\r\n\r\n")
         await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
         closing = await reader.read()
-        writer.close()
     assert closing[2:] == (4401).to_bytes(2) + b"Invalid API key", "a close, and no text before it"
     await world.idle()
