@@ -173,8 +173,8 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SocketPlatform, Pr
         proxy.shutdown()
 
 
-def request_and_stream(platform: SocketPlatform, **options: Any) -> None:
-    address = platform.base_url.replace("127.0.0.1", NAME)
+def request_and_stream(platform: SocketPlatform, host: str = NAME, **options: Any) -> None:
+    address = platform.base_url.replace("127.0.0.1", host)
     with ab.Client(address, credentials="id:secret", allow_http=True, deadline_s=20, **options) as client:
         assert len(list(client.sessions.events("s"))) == 1
         with client.sessions.stream("s", from_id=BEGINNING) as stream:
@@ -298,28 +298,32 @@ def test_a_socks_proxy_names_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
 # -- certificates ----------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def secure(certificate: tuple[Path, Path]) -> Iterator[SocketPlatform]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    with SocketPlatform(tls=context) as running:
+        yield running
+
+
 @pytest.mark.parametrize("known_by", ["certifi", "SSL_CERT_FILE", "tls="])
 def test_requests_and_streams_trust_the_same_authorities(
-    known_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secure: SocketPlatform, certificate: tuple[Path, Path], known_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    certificate, key = make_certificate(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    options = {}
+    file, options = str(certificate[0]), {}
     if known_by == "tls=":
-        options = {"tls": ssl.create_default_context(cafile=str(certificate))}
+        options = {"tls": ssl.create_default_context(cafile=file)}
     elif known_by == "certifi":
-        monkeypatch.setattr(certifi, "where", lambda: str(certificate))
+        monkeypatch.setattr(certifi, "where", lambda: file)
     else:
-        monkeypatch.setenv(known_by, str(certificate))
-    with SocketPlatform(tls=context) as platform:
-        platform.add(event(0))
-        with ab.Client(platform.base_url, credentials="id:secret", deadline_s=20, **options) as client:
-            assert len(list(client.sessions.events("s"))) == 1
-            with client.sessions.stream("s", from_id=BEGINNING) as stream:
-                assert stream.get(timeout_s=20) is not None
-                while not platform.sockets:
-                    assert stream.get(timeout_s=0.01) is None
+        monkeypatch.setenv(known_by, file)
+    secure.add(event(0))
+    request_and_stream(secure, "127.0.0.1", **options)
 
 
 # -- event loops and processes ---------------------------------------------------------
@@ -372,19 +376,6 @@ def test_a_child_works_that_was_forked_during_the_first_request(platform: RawPla
 
 
 # -- certificates that are not trusted -------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_certificate(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture
-def secure(certificate: tuple[Path, Path]) -> Iterator[SocketPlatform]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-    with SocketPlatform(tls=context) as running:
-        yield running
 
 
 def test_an_unknown_certificate_is_refused_at_once(secure: SocketPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
