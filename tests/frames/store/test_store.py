@@ -110,6 +110,7 @@ def test_what_is_asked_for_may_be_said_in_many_ways(platform: HttpPlatform, tmp_
     assert store.events(columns=["id", "type", "id"]).columns.tolist() == ["id", "type"]
     for call, message in (
         (lambda: store.events(since="soon"), "since must be a time such as"),
+        (lambda: store.events(since="2026-11-02", until="2026-11-01"), "since must be before until"),
         (lambda: store.events(until=pd.NaT), "until must be a time such as"),
         (lambda: store.events([{"id": "w", "full_name": "acme~lab"}]), "pass sessions instead of 'acme~lab'"),
     ):
