@@ -138,14 +138,22 @@ def test_an_error_that_repeats_a_form_shows_none_of_its_secrets() -> None:
     assert not {"one-time", "pk-ce"} & set(str(raised.value).split())
 
 
-def test_a_reply_that_is_not_json_says_so() -> None:
-    with pytest.raises(ab.ApiError, match="/v1"):
-        World(Reply(200, {"content-type": "text/html"}, b"<html>")).run(me.get())
+DEEP = b"[" * 100_000 + b"]"
 
 
-def test_a_redirect_is_refused() -> None:
-    with pytest.raises(ab.ApiError, match="redirected"):
-        World(Reply(302, {"location": "http://elsewhere/"}, b"")).run(me.get())
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (Reply(200, {"content-type": "text/html"}, b"<html>"), "/v1"),
+        (Reply(302, {"location": "http://elsewhere/"}, b""), "redirected"),
+        (Reply(200, {}, DEEP), "not the JSON that was expected"),
+        (Reply(404, {}, DEEP), "404"),
+    ],
+    ids=["HTML", "a redirect", "without an end", "a refusal without an end"],
+)
+def test_a_reply_that_is_no_json_of_a_platform_says_so(reply: Reply, message: str) -> None:
+    with pytest.raises(ab.ApiError, match=message):
+        World(reply).run(me.get())
 
 
 def test_a_retry_after_of_a_busy_platform_is_waited_for() -> None:
@@ -185,16 +193,6 @@ def test_an_interrupted_probe_makes_room_for_another() -> None:
     assert isinstance(next(steps), Send)
     steps.close()
     assert world.rate_limit.delay_s() == 0.0
-
-
-DEEP = b"[" * 100_000 + b"]"
-
-
-def test_json_without_end_is_no_reply_and_no_crash() -> None:
-    with pytest.raises(ab.ApiError, match="not the JSON that was expected"):
-        World(Reply(200, {}, DEEP)).run(me.get())
-    with pytest.raises(ab.NotFound):
-        World(Reply(404, {}, DEEP)).run(me.get())
 
 
 def test_when_a_write_was_sent_is_known_without_what_it_waited() -> None:
