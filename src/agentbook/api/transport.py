@@ -550,7 +550,7 @@ class Network:
     def _proxy(self) -> httpx2.Proxy | None:
         """The proxy to use. None for a direct connection."""
         # No variable holds the address itself: a traceback would show its password.
-        address = Hidden(self.proxy or (not self._is_local and environment_proxy(self.base_url)) or "")
+        address = Hidden(self.proxy or environment_proxy(self.base_url) or "")
         address = Hidden(re.sub(r"^\s*socks://", "socks5://", address).strip())
         if not address:
             return None
