@@ -17,6 +17,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -88,7 +89,7 @@ class FileLock:
     def __init__(self, path: Path, *, holder: str = "", optional: bool = False) -> None:
         self._path, self._name, self._optional = path, holder, optional
         # With a link, the holder's name would be written to the file that it points to.
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        self._fd = open_own(path, os.O_RDWR | os.O_CREAT)
 
     def acquire(self, *, timeout_s: float = math.inf) -> bool:
         """Take the lock within `timeout_s` seconds; False if another holder kept it."""
@@ -218,7 +219,7 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
         raise IsADirectoryError(f"{target} cannot be written: it is a folder. Add the name of a file.")
     temporary = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        with open(temporary, "xb", opener=_open_private if private else None) as file:
+        with open(temporary, "xb", opener=open_own if private else None) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -257,18 +258,14 @@ def append(path: Path, lines: bytes, *, private: bool = False, durable: bool = T
     b'half a li\\none\\n'
     """
     own_path(path.parent, path.name)
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    fd = os.open(path, flags, 0o600 if private else 0o666)
-    try:
-        if os.fstat(fd).st_size:
-            os.lseek(fd, -1, os.SEEK_END)
-            lines = b"\n" * (os.read(fd, 1) != b"\n") + lines
+    with open(path, "a+b", buffering=0, opener=open_own if private else partial(open_own, mode=0o666)) as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            lines = b"\n" * (file.read(1) != b"\n") + lines
         while lines:
-            lines = lines[os.write(fd, lines) :]
+            lines = lines[file.write(lines) :]
         if durable:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
+            os.fsync(file.fileno())
 
 
 def replace_file(source: Path, target: Path) -> None:
@@ -308,5 +305,6 @@ def file_path(path: str | os.PathLike[str], caller: str) -> Path:
     return Path(path).expanduser()
 
 
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def open_own(path: str | Path, flags: int, mode: int = 0o600) -> int:
+    """For `open`: opens a file that this package names, and no link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), mode)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ._files import FileLock, local_path
+from ._files import FileLock, local_path, open_own
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
 from .api.span import parse_instant
@@ -129,9 +129,8 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
     command += options
     # In its own session, because Ctrl+C in this terminal must not end a service that
     # other kernels use.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     try:
-        output = os.fdopen(os.open(log, flags, 0o600), "ab")
+        output = open(log, "ab", opener=open_own)  # noqa: SIM115 - closed below
     except OSError as error:
         raise ConnectionFailed(
             f"connect: {log} cannot be written ({error.strerror or error}). Set AGENTBOOK_DATA to a folder of its own."

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 from urllib.parse import unquote
 
+from ._text import count_text
 from .api.calls import ListCall
 from .api.connection import AsyncConnection, Connection
 from .api.pagination import Page, Pagination, Passes
@@ -99,10 +100,23 @@ class _LazyList:
         size = "not fetched yet" if self._first is None else "not counted" if total is None else f"{total:,} items"
         return f"<{type(self).__name__} of {self._title()}: {size}>"
 
+    # Showing a list never makes a request: a notebook must not wait for a rate limit,
+    # or end in an error, because it shows a variable.
     def _repr_html_(self) -> str:
-        total = None if self._first is None else self._known_total(self._first)
-        first = None if self._first is None else self._own(self._first)
-        return _listing_html(self._title(), first, total, self.list_call.resource, awaited=self._awaited)
+        awaited, title = "await " if self._awaited else "", escape(self._title())
+        hint = f"Load all of it: <code>{awaited}listing.to_pandas()</code>"
+        if self._first is None:
+            count = "await listing.count()" if self._awaited else "len(listing)"
+            return (
+                f"<p><b>{title}</b>: nothing is fetched yet. {hint}. Count it: <code>{count}</code>. "
+                f"First ten: <code>{awaited}listing[:10].to_pandas()</code></p>"
+            )
+        page, total = self._own(self._first), self._known_total(self._first)
+        records = list(islice(page.records(), MAX_ROWS))
+        size = f"{len(page):,} or more items" if total is None else count_text(total, "item")
+        shown = f", the first {len(records)} of them here" if total is None or total > len(records) else ""
+        table = _table(records, self.list_call.resource) if records else ""
+        return f"<p><b>{title}</b>: {size}{shown}</p>{table}<p>{hint}</p>"
 
     def _title(self) -> str:
         arguments = [f"{name}={value!r}" for name, value in self.parameters.items() if name != "path"]
@@ -118,9 +132,8 @@ class _LazyList:
                 f"A slice of {self._title()} cannot have a step ({positions.step!r}): load the list and slice the frame, "
                 "as in frame.iloc[::2]."
             )
-        start, stop = (
-            None if end is None else _position(end, self._title(), count) for end in (positions.start, positions.stop)
-        )
+        ends = [None if end is None else self._index(end) for end in (positions.start, positions.stop)]
+        start, stop = (end if end is None or end >= 0 else max(end + count(), 0) for end in ends)
         start, whole = start or 0, self.list_call.limit
         limit = None if stop is None else max(stop - start, 0)
         if whole is not None:
@@ -130,20 +143,13 @@ class _LazyList:
         keyset = self.list_call.keyset and start == 0
         return replace(self.list_call, offset=self.list_call.offset + start, limit=limit, keyset=keyset)
 
-
-def _position(value: Any, title: str, count: Callable[[], int]) -> int:
-    """A position counted from the start; for one from the end, counts the list."""
-    position = _index(value, title)
-    return position if position >= 0 else max(position + count(), 0)
-
-
-def _index(value: Any, title: str) -> int:
-    if not hasattr(value, "__index__"):
-        raise TypeError(
-            f"{title} is indexed by position, as in listing[0] or listing[:10], not by {value!r}: for a column, write "
-            "listing.to_pandas()[name]."
-        )
-    return operator.index(value)
+    def _index(self, value: Any) -> int:
+        if not hasattr(value, "__index__"):
+            raise TypeError(
+                f"{self._title()} is indexed by position, as in listing[0] or listing[:10], not by {value!r}: for a "
+                "column, write listing.to_pandas()[name]."
+            )
+        return operator.index(value)
 
 
 class Listing(_LazyList):
@@ -197,7 +203,7 @@ class Listing(_LazyList):
         ApiError, ConnectionFailed, DeadlineExceeded
             When a page cannot be read.
         """
-        yield from self.connection._pages(Pagination(self.list_call), self._kept(_ALL))
+        return self.connection._pages(Pagination(self.list_call), self._kept(_ALL))
 
     def _first_page(self, question: object) -> Page:
         if (first := self._kept(question)) is None:
@@ -219,9 +225,7 @@ class Listing(_LazyList):
         yield from self._pass(self._kept(_ALL)) if records is None else records
 
     def _pass(self, first: Page | None) -> Generator[Record]:
-        passes = Passes(self.list_call, self._note)
-        with closing(self.connection._records(passes, first)) as records:
-            yield from records
+        return self.connection._records(Passes(self.list_call, self._note), first)
 
     def __len__(self) -> int:
         return self._count(self._first_page(_LENGTH))
@@ -245,14 +249,14 @@ class Listing(_LazyList):
     def __getitem__(self, position: Any) -> Record | Listing:
         if isinstance(position, slice):
             return Listing(self.connection, self._part(position, cache(self.__len__)))
-        title, limit, index = self._title(), self.list_call.limit, _index(position, self._title())
+        limit, index = self.list_call.limit, self._index(position)
         first = self._first_page(index)
         start = index if index >= 0 else index + self._count(first)
         record = self._record_at(start, first) if start >= 0 and (limit is None or start < limit) else None
         if record is None:
             count = self._count(first)
             held = f"it has {count:,}, and the first is item 0" if count else "it is empty"
-            raise IndexError(f"{title} has no item {position}: {held if index >= 0 else f'it has {count:,}'}.")
+            raise IndexError(f"{self._title()} has no item {position}: {held if index >= 0 else f'it has {count:,}'}.")
         return record
 
     def _record_at(self, position: int, first: Page) -> Record | None:
@@ -261,8 +265,7 @@ class Listing(_LazyList):
         total = self._known_total(first)
         if total is not None and position >= total:
             return None
-        part = self._part(slice(position, position + 1), self.__len__)
-        return Listing(self.connection, part).first()
+        return self[position : position + 1].first()
 
     def first(self) -> Record | None:
         """The first record, or None if the list is empty."""
@@ -348,11 +351,9 @@ class AsyncListing(_LazyList):
         super().__init__(list_call)
         self.connection = connection
 
-    async def pages(self) -> AsyncIterator[Page]:
+    def pages(self) -> AsyncIterator[Page]:
         """As `Listing.pages`, with ``async for``."""
-        async with aclosing(self.connection._pages(Pagination(self.list_call), self._kept(_ALL))) as pages:
-            async for page in pages:
-                yield page
+        return self.connection._pages(Pagination(self.list_call), self._kept(_ALL))
 
     async def _first_page(self, question: object) -> Page:
         if (first := self._kept(question)) is None:
@@ -364,16 +365,11 @@ class AsyncListing(_LazyList):
         assert first is not None
         return first
 
-    async def __aiter__(self) -> AsyncGenerator[Record]:
-        async with aclosing(self._pass(self._kept(_ALL))) as records:
-            async for record in records:
-                yield record
+    def __aiter__(self) -> AsyncGenerator[Record]:
+        return self._pass(self._kept(_ALL))
 
-    async def _pass(self, first: Page | None) -> AsyncGenerator[Record]:
-        passes = Passes(self.list_call, self._note)
-        async with aclosing(self.connection._records(passes, first)) as records:
-            async for record in records:
-                yield record
+    def _pass(self, first: Page | None) -> AsyncGenerator[Record]:
+        return self.connection._records(Passes(self.list_call, self._note), first)
 
     def __getitem__(self, position: slice) -> AsyncListing:
         if isinstance(position, slice):
@@ -433,39 +429,6 @@ class AsyncListing(_LazyList):
         from .frames.export import to_polars
 
         return to_polars(await self.to_pandas(progress, reveal=reveal))
-
-
-# Showing a list never makes a request: a notebook must not wait for a rate limit, or
-# end in an error, because it shows a variable.
-def _listing_html(title: str, page: Page | None, total: int | None, resource: str, *, awaited: bool = False) -> str:
-    """A list as HTML: the first rows of its first page.
-
-    Parameters
-    ----------
-    title : str
-        The operation and its parameters.
-    page : Page or None
-        The first page; None if it has not been fetched yet.
-    total : int or None
-        The number of items; None if it is not known.
-    resource : str
-        Names the schema that chooses the columns.
-    awaited : bool
-        Whether the methods of the list are awaited.
-    """
-    load = "await listing.to_pandas()" if awaited else "listing.to_pandas()"
-    count = "await listing.count()" if awaited else "len(listing)"
-    hint = f"Load all of it: <code>{load}</code>"
-    if page is None:
-        return (
-            f"<p><b>{escape(title)}</b>: nothing is fetched yet. {hint}. Count it: <code>{count}</code>. "
-            f"First ten: <code>{'await ' if awaited else ''}listing[:10].to_pandas()</code></p>"
-        )
-    records = list(islice(page.records(), MAX_ROWS))
-    size = f"{len(page):,} or more items" if total is None else f"{total:,} item{'' if total == 1 else 's'}"
-    shown = f", the first {len(records)} of them here" if total is None or total > len(records) else ""
-    table = _table(records, resource) if records else ""
-    return f"<p><b>{escape(title)}</b>: {size}{shown}</p>{table}<p>{hint}</p>"
 
 
 def _table(records: Sequence[Record], resource: str) -> str:
