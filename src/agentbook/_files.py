@@ -263,7 +263,7 @@ def append(path: Path, lines: bytes, *, private: bool = False, durable: bool = T
             file.seek(-1, os.SEEK_END)
             lines = b"\n" * (file.read(1) != b"\n") + lines
         while lines:
-            lines = lines[file.write(lines) :]
+            lines = lines[os.write(file.fileno(), lines) :]
         if durable:
             os.fsync(file.fileno())
 
