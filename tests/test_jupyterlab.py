@@ -36,8 +36,7 @@ def test_the_tutorials_are_copied_except_over_files_that_the_user_changed(
     ):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("how")
-    monkeypatch.setattr(jupyterlab, "tutorials", lambda: package)
-    monkeypatch.setattr(jupyterlab, "manual", lambda: None)
+    monkeypatch.setattr(jupyterlab, "packaged", {"notebooks": package, "docs": tmp_path / "none"}.get)
     jupyterlab.copy_tutorials(folder)
     copied = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     assert copied == [jupyterlab.MANIFEST, "01.ipynb", "02.ipynb", "how-to/data/session.json", "how-to/export.ipynb"]

@@ -40,7 +40,7 @@ assert len(list((home / "service" / "demo" / "topics").glob("*.yaml"))) == 11
 for asset in ("core/messages.css", "panel/panel.js", "panel/round.css", "lab/form.css", "explorer/explorer.js"):
     assert (home / "chat" / "assets" / asset).is_file(), asset
 print(len(list((home / "docs").glob("*.md"))))
-print(*sorted(path.relative_to(jupyterlab.tutorials()).as_posix() for path in jupyterlab.tutorials().rglob("*.ipynb")))
+print(*sorted(path.relative_to(home / "notebooks").as_posix() for path in (home / "notebooks").rglob("*.ipynb")))
 with ab.connect() as client:
     print(client.me.get().name)
 """

@@ -19,7 +19,6 @@ import uuid
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 _POLL_S = 0.05
@@ -130,9 +129,7 @@ class FileLock:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -147,6 +144,12 @@ def local_path(name: str = "") -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("agentbook") / name
+
+
+def packaged(folder: str) -> Path:
+    """A folder that comes with the package: within it, or beside ``src``."""
+    package = Path(__file__).parent
+    return next(filter(Path.is_dir, (package / folder, package.parents[1] / folder)))
 
 
 def make_private(folder: Path) -> None:

@@ -15,7 +15,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -146,20 +146,15 @@ class Redactor:
     'denied: … (…)'
     """
 
-    __slots__ = ("_forms", "_secrets")
-
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = tuple(secrets)
-        self._forms: tuple[Hidden, ...] | None = None  # made only when needed, which is rare
 
-    @property
-    def forms(self) -> tuple[Hidden, ...]:
-        """The texts that are replaced, the longest first."""
-        if self._forms is None:
-            parts = [part for secret in self._secrets for part in _parts_of(secret) if len(part) >= _MIN_LENGTH]
-            forms = {form for part in parts for form in _forms_of(part)}
-            self._forms = tuple(Hidden(form) for form in sorted(forms, key=len, reverse=True))
-        return self._forms
+    @cached_property
+    def forms(self) -> list[Hidden]:
+        """The texts that are replaced, the longest first; rarely needed."""
+        parts = [part for secret in self._secrets for part in _parts_of(secret) if len(part) >= _MIN_LENGTH]
+        forms = {form for part in parts for form in _forms_of(part)}
+        return [Hidden(form) for form in sorted(forms, key=len, reverse=True)]
 
     def text(self, text: str) -> str:
         """`text` without the secrets."""
@@ -205,13 +200,19 @@ def _forms_of(secret: str) -> Iterator[str]:
     yield json.dumps(secret)[1:-1]
 
 
-def redacted(value: Any, redactor: Redactor) -> Any:
-    """A JSON value whose texts are without the secrets; names and numbers stay."""
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value whose texts, those that are names too, are changed.
+
+    Examples
+    --------
+    >>> with_texts({"n": ["a", 1]}, str.upper)
+    {'N': ['A', 1]}
+    """
     if isinstance(value, dict):
-        return {name: redacted(member, redactor) for name, member in value.items()}
+        return {with_texts(name, change): with_texts(member, change) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted(item, redactor) for item in value]
-    return redactor.text(value) if isinstance(value, str) else value
+        return [with_texts(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value
 
 
 # -- what may be secret in a platform's values -----------------------------------------

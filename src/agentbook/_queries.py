@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import inspect
+import io
 import re
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,12 +80,12 @@ def written(frame: pd.DataFrame, form: str) -> str:
     order: JSON escapes them, and the others spell them out.
     """
     from ._text import escaped, visible
-    from .frames.export import export
+    from .frames.export import WRITERS
 
     if not form:
         frame = frame.reset_index() if any(frame.index.names) else frame
         return visible(frame.to_string(index=False, max_colwidth=60)) if len(frame) else "no rows"
-    with tempfile.TemporaryDirectory() as folder:
-        path = export(frame, Path(folder) / ("rows.jsonl" if form == "json" else "rows.csv"))
-        text = path.read_text("utf-8-sig").rstrip("\n")
+    file = io.BytesIO()
+    WRITERS[".jsonl" if form == "json" else ".csv"](frame, file)
+    text = file.getvalue().decode("utf-8-sig").rstrip("\n")
     return f"[{','.join(escaped(text).split(chr(10)))}]" if form == "json" else visible(text)

@@ -170,9 +170,7 @@ def agent_list(agents: Any) -> list[Any]:
                 "A frame of agents needs a column 'id', as client.agents.list().to_pandas() has. "
                 f"Its columns: {columns}."
             )
-        agents = [
-            {name: row[name] for name in ("id", *NAME_FIELDS) if name in row} for row in agents.to_dict("records")
-        ]
+        agents = agents[[name for name in ("id", *NAME_FIELDS) if name in agents]].to_dict("records")
     if isinstance(agents, str | Mapping):
         return [agents]
     if not isinstance(agents, Iterable):

@@ -89,14 +89,12 @@ def _start(data: Path, options: Sequence[str]) -> RunningService:
             'what starts the platform below `if __name__ == "__main__":`.'
         )
     port = _own_port(data)
-    if not port_is_free(port):
-        port = 0
     try:
         return _start_on(data, port, options)
     except ConnectionFailed:
-        if port == 0 or port_is_free(port):
+        if port_is_free(port):
             raise
-        return _start_on(data, 0, options)  # another program has just taken the port
+        return _start_on(data, 0, options)  # another program has the port
 
 
 def port_is_free(port: int) -> bool:
@@ -178,21 +176,22 @@ def local_key(service: RunningService) -> ApiKey:
 
     They share one key because only the key that started a chat may post to it.
     """
-    path, kind = service.data / KEY_FILE, functools.partial(LocalKey, service=service)
     with FileLock(service.data / _LOCK_FILE):
-        stored_key = read_key(path, kind)
+        stored_key = read_key(service)
         if stored_key is None or not _is_accepted(service, stored_key):
             _create_key(service.data)
-            stored_key = read_key(path, kind)
+            stored_key = read_key(service)
     if stored_key is None:
-        raise AgentbookError(f"connect: {path} was changed while it was written. Call connect() again.")
+        raise AgentbookError(
+            f"connect: {service.data / KEY_FILE} was changed while it was written. Call connect() again."
+        )
     return stored_key
 
 
-def read_key(path: Path, kind: Callable[[str], ApiKey] = ApiKey) -> ApiKey | None:
-    """The key in a key file; None if the file does not exist or contains no key."""
+def read_key(service: RunningService) -> LocalKey | None:
+    """The key in a service's key file; None if there is no file, or no key in it."""
     try:
-        return kind(json.loads(path.read_text())["api_key"])
+        return LocalKey(json.loads((service.data / KEY_FILE).read_text())["api_key"], service)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -20,7 +20,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._files import local_path, make_private, own_path
+from ._files import local_path, make_private, own_path, packaged
 from ._packages import install
 from .api.errors import AgentbookError
 from .embedded import find_or_start, port_is_free
@@ -85,9 +85,8 @@ def _environment(data: Path) -> dict[str, str]:
     path = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != scripts]
     with contextlib.suppress(OSError):  # JupyterLab then asks about news; nothing else is lost
         (config / "labconfig").mkdir(parents=True, exist_ok=True)
-        (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG), encoding="utf-8")
-        settings = config / "labconfig" / "default_setting_overrides.json"
-        settings.write_text(json.dumps(SETTINGS), encoding="utf-8")
+        for name, content in (("page_config", PAGE_CONFIG), ("default_setting_overrides", SETTINGS)):
+            (config / "labconfig" / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     configs = [str(config), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
     return {
         **os.environ,
@@ -120,22 +119,6 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
     # JupyterLab replaces this process. So it receives signals directly and, because it
     # has the same process id, stays registered as a user of the service.
     os.execve(sys.executable, command, environment)  # noqa: S606
-
-
-def tutorials() -> Path | None:
-    """The folder with this package's tutorials; None if they were not installed."""
-    return _packaged("notebooks", "*.ipynb")
-
-
-def manual() -> Path | None:
-    """The folder with this package's manual; None if it was not installed."""
-    return _packaged("docs", _PAGES)
-
-
-def _packaged(name: str, pattern: str) -> Path | None:
-    package = Path(__file__).parent
-    folders = (package / name, package.parents[1] / name)  # in a wheel, in a checkout
-    return next((folder for folder in folders if any(folder.glob(pattern))), None)
 
 
 def copy_tutorials(folder: Path) -> Path:
@@ -197,14 +180,13 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     In the repository the manual is a folder next to the tutorials, but among the copies
     it is a folder inside theirs, so links between them change.
     """
-    notebooks, pages = tutorials(), manual()
-    for name, path in _files(notebooks) if notebooks else ():
+    for name, path in _files(packaged("notebooks")):
         content = path.read_bytes()
         yield name, content.replace(b"](../docs/", b"](docs/").replace(b"](../../docs/", b"](../docs/")
-    if pages:
-        for path in sorted([*pages.glob(_PAGES), *pages.glob("images/*.svg")]):
-            content = path.read_bytes().replace(b"](../notebooks/", b"](../")
-            yield f"docs/{path.relative_to(pages).as_posix()}", content
+    pages = packaged("docs")
+    for path in sorted([*pages.glob(_PAGES), *pages.glob("images/*.svg")]):
+        content = path.read_bytes().replace(b"](../notebooks/", b"](../")
+        yield f"docs/{path.relative_to(pages).as_posix()}", content
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:

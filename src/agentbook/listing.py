@@ -43,8 +43,8 @@ class _LazyList:
 
     _awaited = False
 
-    def __init__(self, list_call: ListCall) -> None:
-        self.list_call = list_call
+    def __init__(self, connection: Any, list_call: ListCall) -> None:
+        self.connection, self.list_call = connection, list_call
         self._first: Page | None = None  # the latest, which a notebook shows
         self._read_at = datetime.now(UTC)
         self._answered: set[object] = set()  # the questions that it has answered
@@ -63,9 +63,9 @@ class _LazyList:
         self._answered.add(question)
         return self._first
 
-    def _linked(self, frame: pd.DataFrame, url: str | None) -> pd.DataFrame:
+    def _linked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame of the whole list, of sessions with links to them."""
-        if url is not None:
+        if (url := self.connection.session_url) is not None:
             frame.attrs["agentbook"]["session_url"] = url
         if self.list_call.resource != "sessions":
             return frame
@@ -187,9 +187,10 @@ class Listing(_LazyList):
     True
     """
 
+    connection: Connection
+
     def __init__(self, connection: Connection, list_call: ListCall) -> None:
-        super().__init__(list_call)
-        self.connection = connection
+        super().__init__(connection, list_call)
         self._is_waiting = False  # whether an iterator was made that has not begun
         self._read: list[Record] | None = None  # for that iterator
 
@@ -315,7 +316,7 @@ class Listing(_LazyList):
         first, read_at = self._kept(_ALL), self._read_at
         load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
-            return self._linked(load.run(self.connection._run), self.connection.session_url)
+            return self._linked(load.run(self.connection._run))
         finally:
             self._note(load.first_page)
 
@@ -345,11 +346,8 @@ class AsyncListing(_LazyList):
     Specification: "Limits", and the list envelope of "Resources and their fields".
     """
 
+    connection: AsyncConnection
     _awaited = True
-
-    def __init__(self, connection: AsyncConnection, list_call: ListCall) -> None:
-        super().__init__(list_call)
-        self.connection = connection
 
     def pages(self) -> AsyncIterator[Page]:
         """As `Listing.pages`, with ``async for``."""
@@ -411,7 +409,7 @@ class AsyncListing(_LazyList):
         first, read_at = self._kept(_ALL), self._read_at
         load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
-            return self._linked(await load.run_async(self.connection._run), self.connection.session_url)
+            return self._linked(await load.run_async(self.connection._run))
         finally:
             self._note(load.first_page)
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import Field
 
-from ._masking import mask_text
+from ._masking import mask_text, with_texts
 from ._queries import SQL_S, described, kind_of, loaded_history, opened_store, options_of, written
 from ._text import one_line, visible
 from .frames.analysis import analyses
@@ -258,7 +258,7 @@ def _answer(frame: pd.DataFrame, limit: int, history: History | None = None, *, 
         size += len(json.dumps(row))
         if size > MAX_CHARS:
             break
-        rows.append(_masked(row))
+        rows.append(with_texts(row, _shown))
     notes = [f"{part}: {reason}" for part, reason in list(history.missing.items())[:3]] if history else []
     if history and history.hint:
         notes.append(history.hint)
@@ -272,19 +272,15 @@ def _answer(frame: pd.DataFrame, limit: int, history: History | None = None, *, 
     return {"rows": rows, "notes": [*map(visible, notes), DATA]}
 
 
-def _masked(value: Any) -> Any:
-    """A JSON value with secrets masked, and hidden characters spelled out, in texts."""
-    if isinstance(value, dict):
-        return {visible(name): _masked(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    return visible(mask_text(value)[0]) if isinstance(value, str) else value
+def _shown(text: str) -> str:
+    """The text with secrets masked, and hidden characters spelled out."""
+    return visible(mask_text(text)[0])
 
 
 def _quoted(text: Any) -> str:
     """A text that cannot be taken for another turn, or its length."""
     text = text if isinstance(text, str) else ""
-    shown = _masked(text) if _settings.content else f"[{len(text):,} characters]"
+    shown = _shown(text) if _settings.content else f"[{len(text):,} characters]"
     return "\n".join(f"> {line}" for line in shown.splitlines())
 
 

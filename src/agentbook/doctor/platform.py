@@ -22,7 +22,7 @@ from ..api.oauth.token_store import TokenStore
 from ..api.transport import environment_proxy
 from ..client import Client
 from ..embedded import read_key
-from ..service.discovery_file import KEY_FILE, distrust, find, is_alive, read
+from ..service.discovery_file import distrust, find, is_alive, read
 from ..service.engines.llm.models import is_configured
 from . import Finding
 
@@ -103,7 +103,7 @@ def _embedded_service() -> Iterator[Finding]:
     service = find()
     if service is not None:
         yield Finding("ok", "embedded service", f"answers at {service.base_url} (pid {service.pid})")
-        key = read_key(data / KEY_FILE)
+        key = read_key(service)
         yield from _answers(service.base_url, key)
         if not is_configured(os.environ):
             yield from _its_models(service.base_url, key)

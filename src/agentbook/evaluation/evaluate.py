@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from .._files import local_path, make_private, own_path, write_text
-from .._masking import Redactor, redacted
+from .._masking import Redactor, with_texts
 from .._text import clip, visible
 from ..api.calls import ref
 from ..events import loop
@@ -190,7 +190,7 @@ def default_folder(path: str | Path) -> Path:
 def write_reports(folder: Path, results: Results, *, private: bool) -> None:
     """Write the `REPORTS`, without any key."""
     redactor = Redactor(runs.secrets_in_environment())
-    data = json.dumps(redacted(results.as_data(), redactor), ensure_ascii=False, indent=1)
+    data = json.dumps(with_texts(results.as_data(), redactor.text), ensure_ascii=False, indent=1)
     texts = data, redactor.text(junit_xml(results)), redactor.text(html_report(results))
     for name, text in zip(REPORTS, texts, strict=True):
         write_text(folder / name, text, private=private)

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .._files import FileLock, append, local_path, make_private
-from .._masking import Redactor, is_placeholder, redacted
+from .._masking import Redactor, is_placeholder, with_texts
 from ..frames.tabular import typed
 from .experiment import Answer, Experiment
 from .file import from_data
@@ -143,7 +143,7 @@ class Recorder:
 
     def _write(self, **entry: Any) -> None:
         # Escapes preserve half a surrogate pair, and keep each entry on one line.
-        line = json.dumps(redacted(entry, self._redactor)).encode()
+        line = json.dumps(with_texts(entry, self._redactor.text)).encode()
         with self._writing:
             append(self.path, line + b"\n", private=True, durable=False)
 

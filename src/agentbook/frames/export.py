@@ -154,9 +154,9 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         frame: Any = {str(name): _frame_of(each) for name, each in table.items()}
     else:
         frame = _frame_of(table)
-    write = _WRITERS.get(target.suffix.lower())
+    write = WRITERS.get(target.suffix.lower())
     if write is None:
-        raise ValueError(f"ab.export writes no {target.name!r}: use one of {', '.join(_WRITERS)}.")
+        raise ValueError(f"ab.export writes no {target.name!r}: use one of {', '.join(WRITERS)}.")
     if target.suffix.lower() == ".csv":
         write = partial(_write_csv, escape_formulas=escape_formulas is not False)
     elif escape_formulas:
@@ -405,7 +405,7 @@ def _number(value: Any) -> _Number | None:
     return _Number(value) if isinstance(value, float) and math.isfinite(value) else None
 
 
-_WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
+WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
     ".csv": _write_csv,
     ".xlsx": _write_excel,
     ".html": _write_html,

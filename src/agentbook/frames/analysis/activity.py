@@ -148,13 +148,9 @@ def session_summary(
         edited=("edited", "sum"),
     )  # fmt: skip
     by_turn = table.groupby("session_id", sort=False)
-    first_turns = first_turns.add_prefix("first_")
-    for name in ("first_author_type", "first_author_id"):
-        summary[name] = first_turns[name]
-    of_sessions = rows.drop_duplicates("session_id").set_index("session_id")
-    for name in ("workspace_id", "agent_id", "initiator_type", "initiator_id"):
-        if name in of_sessions:
-            summary[name] = of_sessions[name]
+    summary = summary.join(first_turns[["author_type", "author_id"]].add_prefix("first_"))
+    labels = [name for name in ("workspace_id", "agent_id", "initiator_type", "initiator_id") if name in rows]
+    summary = summary.join(rows.drop_duplicates("session_id").set_index("session_id")[labels])
     summary["active_s"] = summary["active_s"].where(summary["first_at"].notna())  # no times, no length
     summary["span_s"] = (summary["last_at"] - summary["first_at"]).dt.total_seconds()
     counts = pd.DataFrame({"turns": by_turn.size()})

@@ -189,8 +189,7 @@ def t_quantile(freedom: int) -> float:
     >>> [round(t_quantile(freedom), 3) for freedom in (1, 4, 30)]
     [12.706, 2.776, 2.042]
     """
-    x = np.linspace(0, 13, 100_001)
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
-    density = scale * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
-    area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(x))])
-    return float(np.interp(0.5 - ALPHA / 2, area, x))
+    # As an angle, atan(t / sqrt(freedom)), it has the density of a power of the cosine.
+    angle = np.linspace(0, math.pi / 2, 100_001)
+    area = np.cumsum(np.cos((angle[1:] + angle[:-1]) / 2) ** (freedom - 1))
+    return math.sqrt(freedom) * math.tan(np.interp(1 - ALPHA, area / area[-1], angle[1:]))

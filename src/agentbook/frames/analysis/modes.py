@@ -340,9 +340,8 @@ class FailureModes:
             )
         self._turns = table if self._turns is None else self._turns
         raters = read["raters"].to_numpy(np.float64)
-        weight = read["weight"].to_numpy(np.float64)
         is_all = len(read) == len(every)
-        weight = np.ones(len(read)) if is_all else weight
+        weight = np.ones(len(read)) if is_all else read["weight"].to_numpy(np.float64)
         if not (is_known := not np.isnan(weight).any()):
             warn_caller(
                 "rates: the labels do not say how their turns were drawn, so nobody knows what they say of the others. "

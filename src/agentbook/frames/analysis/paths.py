@@ -249,8 +249,8 @@ def _counted(table: pd.DataFrame, groups: list[str], lengths: pd.Series) -> pd.D
     counted = counted.assign(
         path=counted["path"].astype(STR), share=(counted["turns"] / of_group).astype("float64"),
         **dict(zip(("failed_share", "low", "high"), hits, strict=True)), p50_s=counted["p50_s"].astype("float64"),
+        **{"(last)": counted["path"] == OTHER},
     )  # fmt: skip
-    counted = counted.assign(**{"(last)": counted["path"] == OTHER})
     order = [*groups, "(last)", "turns", "path"]
     counted = counted.sort_values(order, ascending=[name != "turns" for name in order], ignore_index=True)
     result: pd.DataFrame = counted[[*groups, *_COLUMNS]]

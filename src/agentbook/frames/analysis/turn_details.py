@@ -156,9 +156,8 @@ def add_details(steps: Sequence[Step], events: Sequence[Event]) -> list[Step]:
     for step in read_steps(inside, own_tasks):
         begin, end = (None if number is None else moment_of(inside[number]) for number in (step.begin, step.end))
         begin, end = step.started_at or begin, step.ended_at or end
-        step.duration_s = None
-        if begin is not None and end is not None and begin <= end:
-            step.duration_s = (end - begin).total_seconds()
+        took = math.nan if begin is None or end is None else (end - begin).total_seconds()
+        step.duration_s = took if took >= 0 else None
         step.name = (known[step.task_id].name if step.task_id in known else "") or step.name
         known[step.task_id] = step
     return list(known.values())

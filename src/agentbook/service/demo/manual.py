@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from math import log
-from pathlib import Path
 
 from markdown_it import MarkdownIt
+
+from ..._files import packaged
 
 GLOSSARY = "Glossary"
 ORDER = "manual.rst"  # the site's table of contents
@@ -42,7 +43,6 @@ STOP_WORDS = frozenset(
     works would wouldnt yesterday yet you your youre
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
-_PACKAGE = Path(__file__).parents[2]
 # What readers say for a word of the glossary or of a title.
 SYNONYMS = {
     "agent": "bot chatbot assistant",
@@ -264,7 +264,8 @@ def read_page(markdown: str) -> list[Section]:
 @cache
 def manual() -> Manual:
     """The packaged manual, read on the first call and shared from then on."""
-    pages = [folder() / f"{name}.md" for name in order((folder() / ORDER).read_text("utf-8"))]
+    folder = packaged("docs")
+    pages = [folder / f"{name}.md" for name in order((folder / ORDER).read_text("utf-8"))]
     return Manual(section for page in pages if page.is_file() for section in read_page(page.read_text("utf-8")))
 
 
@@ -277,9 +278,3 @@ def order(contents: str) -> list[str]:
     ['glossary']
     """
     return re.findall(r"^:doc:`([a-z-]+)`$", contents, re.MULTILINE)
-
-
-def folder() -> Path:
-    """The folder with the manual's pages."""
-    folders = (_PACKAGE / "docs", _PACKAGE.parents[1] / "docs")  # in a wheel, in a checkout
-    return next(folder for folder in folders if (folder / ORDER).is_file())

@@ -12,8 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbook._files import packaged
 from agentbook.service.demo.agents.guide import Guide, question_of
-from agentbook.service.demo.manual import GLOSSARY, Manual, folder, manual, read_page
+from agentbook.service.demo.manual import GLOSSARY, Manual, manual, read_page
 from agentbook.service.engines.base import Draft, Message, Reply, Step, TurnRequest
 from service.engines.engine_runs import collect, finished_tools, reply, request, run
 
@@ -142,7 +143,7 @@ def test_of_a_long_section_whole_paragraphs_are_quoted() -> None:
 
 
 def test_quotes_are_in_the_pages_without_links_to_other_pages() -> None:
-    pages = " ".join("\n".join(page.read_text("utf-8") for page in folder().glob("*.md")).split())
+    pages = " ".join("\n".join(page.read_text("utf-8") for page in packaged("docs").glob("*.md")).split())
     pages = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", pages)
     for each in QUESTIONS:
         answer = reply(Guide(), each["question"])
