@@ -267,6 +267,8 @@ def test_a_turn_belongs_to_the_span_of_its_question() -> None:
     summary = ab.session_summary(events, since=begin)
     assert summary["turns"].sum() == (ab.turns(events)["asked_at"] >= begin).sum()
     assert (summary["first_at"] >= begin).all()
+    with pytest.warns(EmptyWarning):
+        assert ab.session_summary(events, since="2100-01-01").empty
 
 
 ZONED: dict[str, Any] = {

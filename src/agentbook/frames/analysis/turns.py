@@ -437,9 +437,7 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         "message_id": rows_at(events["id"], question),
         "reply_id": rows_at(events["id"], last),
         "author_type": rows_at(events["author_type"], question),
-        "author_id": rows_at(events["author_id"], question)
-        if "author_id" in events
-        else pd.Series(None, range(count), dtype=STR),
+        "author_id": rows_at(events.get("author_id", pd.Series(None, events.index, dtype=STR)), question),
         "asked_at": asked_at,
         "replied_at": replied_at,
         "latency_s": latency.where(latency >= 0),
@@ -557,8 +555,6 @@ class EventColumns:
 
 def read_events(events: pd.DataFrame, *, caller: str) -> EventColumns:
     """Persisted events in order, with their effect on turns."""
-    require(events, *REQUIRED, caller=caller)
-    events = with_instants(events, *INSTANTS, caller=caller)
     ordered, session, sessions = in_order(events, caller=caller)
     first = np.ones(len(session), np.bool_)
     first[1:] = session[1:] != session[:-1]
@@ -581,8 +577,7 @@ def ordered_events(events: pd.DataFrame, *, caller: str) -> pd.DataFrame:
     It warns in the name of `caller` if there are none.
     """
     warn_if_empty(events, caller=caller)
-    require(events, *REQUIRED, caller=caller)
-    return in_order(with_instants(events, *INSTANTS, caller=caller), caller=caller)[0]
+    return in_order(events, caller=caller)[0]
 
 
 def in_order(events: pd.DataFrame, *, caller: str) -> tuple[pd.DataFrame, Integers, pd.Index]:
@@ -591,6 +586,8 @@ def in_order(events: pd.DataFrame, *, caller: str) -> tuple[pd.DataFrame, Intege
     Drafts and repeated ids are dropped, and rows without an id or a session, with a
     warning in the name of `caller`. Sessions are numbered in order of first appearance.
     """
+    require(events, *REQUIRED, caller=caller)
+    events = with_instants(events, *INSTANTS, caller=caller)
     numbers, sessions = pd.factorize(events["session_id"])
     codes = numbers.astype(np.int64)
     if events["id"].dtype != STR:
@@ -806,16 +803,11 @@ def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int
 
 def _events_with_usage(columns: EventColumns, closes: Flags) -> list[tuple[int, _Event]]:
     events, texts = columns.events, []
-    for name, among in (("extra", None), ("content", closes)):
-        if name not in events:
-            continue
-        column = to_arrow(events[name])
-        if column.null_count == len(column):
-            continue
-        rows = np.arange(len(column)) if among is None else np.flatnonzero(among)
-        column = column if among is None else column.take(pa.array(rows))
-        named = np.flatnonzero(rows_with(column, '"usage"'))
-        texts += list(zip(rows[named].tolist(), column.take(pa.array(named)).to_pylist(), strict=True))
+    for name, rows in (("extra", np.arange(len(closes))), ("content", np.flatnonzero(closes))):
+        if name in events:
+            column = to_arrow(events[name].iloc[rows])
+            named = np.flatnonzero(rows_with(column, '"usage"'))
+            texts += list(zip(rows[named].tolist(), column.take(pa.array(named)).to_pylist(), strict=True))
     decoded = []
     for row, text in sorted(texts, key=lambda pair: pair[0]):
         with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeError):
