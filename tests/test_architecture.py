@@ -22,52 +22,19 @@ SRC = Path(agentbook.__file__).parent
 
 # From top to bottom: a package imports only from itself and from those below it.
 LAYERS = [
-    *(
-        "cli",
-        "mcp",
-        "_queries",
-        "doctor",
-        "jupyterlab",
-        "_connect",
-        "embedded",
-        "chat",
-        "promptfoo",
-        "evaluation",
-        "client",
-        "resources",
-        "listing",
-    ),
+    *("cli", "mcp", "_queries", "doctor", "jupyterlab", "_connect", "embedded", "chat", "promptfoo", "evaluation"),
+    *("client", "resources", "listing"),
     *("live", "frames", "events", "api", "_masking", "_text", "_files", "agents"),
 ]
 CHAT_LAYERS = [
-    "magics",
-    "replay",
-    "panel",
-    "prompt_lab",
-    "compare",
-    "explorer",
-    "widgets",
-    "model",
-    "html",
+    *("magics", "replay", "panel", "prompt_lab", "compare", "explorer", "widgets", "model", "html"),
     # What is drawn: a turn, its steps, and an error in words.
     *("model.exchange", "model.user_errors"),
     "assets",
 ]
 FRAMES_LAYERS = [
-    "store",
-    "formats.read",
-    "history",
-    "dask",
-    "session_log",
-    "analysis.modes",
-    "labels",
-    "plot",
-    "load",
-    "export",
-    "formats",
-    "analysis",
-    "tabular",
-    "parse",
+    *("store", "formats.read", "history", "dask", "session_log", "analysis.modes", "labels", "plot", "load", "export"),
+    *("formats", "analysis", "tabular", "parse"),
 ]
 SERVICE_LAYERS = [
     *("http", "admin", "pages", "oauth"),

@@ -106,11 +106,7 @@ def test_a_function_answers_as_an_agent() -> None:
         own.reset()
         own.client.workspaces.create("lab")
         draft = own.client.agents.configure_llm(
-            "local~mine",
-            type="EPHEMERAL",
-            version_number="1.1.0",
-            description="A draft",
-            system_prompt="As asked: ",
+            "local~mine", type="EPHEMERAL", version_number="1.1.0", description="A draft", system_prompt="As asked: "
         )
         for version, reply_text in ((None, "You said again"), (draft, "As asked: again")):
             more = {} if version is None else {"agent_version_id": version}

@@ -111,7 +111,7 @@ def test_list_reads_each_page_once_although_only_reading_can_count_it() -> None:
 
 def test_an_empty_list_says_so() -> None:
     agents = client_of(ListPlatform(0)).agents.list()
-    with pytest.raises(IndexError, match=r"^agents\.list\(\) has no item 0: it is empty\.$"):
+    with pytest.raises(IndexError, match=r"^agents\.list\(\) has no item 0: it has 0 items, counted from 0\.$"):
         agents[0]
     assert (len(agents), bool(agents), agents.first(), list(agents)) == (0, False, None, [])
 

@@ -99,9 +99,7 @@ def _environment(data: Path) -> dict[str, str]:
 def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
     # Only here, and not in the environment: notebooks import modules beside them.
     command = [sys.executable, "-P", "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
-    notebooks = sorted(folder.glob("*.ipynb"))
-    if notebooks:
-        command.append(f"--LabApp.default_url=/lab/tree/{notebooks[0].name}")
+    command.append(f"--LabApp.default_url=/lab/tree/{min(folder.glob('*.ipynb')).name}")
     if not browser:
         command.append("--no-browser")
     if port is not None:
@@ -194,12 +192,9 @@ def _files(source: Path) -> list[tuple[str, Path]]:
 
     Leaves out the README's images and whatever a run left behind.
     """
-    files = [
-        (path.relative_to(source), path)
-        for path in source.rglob("*")
-        if path.is_file() and path.parent.name != "images"
-    ]
-    return sorted((name.as_posix(), path) for name, path in files if not any(part[0] in "._" for part in name.parts))
+    names = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+    kept = [each for each in names if each.parent.name != "images" and not any(part[0] in "._" for part in each.parts)]
+    return sorted((name.as_posix(), source / name) for name in kept)
 
 
 def _read_manifest(path: Path) -> dict[str, str]:

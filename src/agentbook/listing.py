@@ -255,9 +255,8 @@ class Listing(_LazyList):
         start = index if index >= 0 else index + self._count(first)
         record = self._record_at(start, first) if start >= 0 and (limit is None or start < limit) else None
         if record is None:
-            count = self._count(first)
-            held = f"it has {count:,}, and the first is item 0" if count else "it is empty"
-            raise IndexError(f"{self._title()} has no item {position}: {held if index >= 0 else f'it has {count:,}'}.")
+            held = count_text(self._count(first), "item")
+            raise IndexError(f"{self._title()} has no item {position}: it has {held}, counted from 0.")
         return record
 
     def _record_at(self, position: int, first: Page) -> Record | None:

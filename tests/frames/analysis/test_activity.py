@@ -17,7 +17,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentbook.api.run_limits import RUN_LIMITS
 from agentbook.api.span import first_id_at
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
 from agentbook.frames.analysis.activity import WEEKDAYS, activity, hour_of_week, session_summary
@@ -294,28 +293,6 @@ def test_failures_of_every_kind(outcomes: list[tuple[str, str | None]]) -> None:
         assert (row["first_at"], row["last_at"]) == (first, last)
         assert (row["cause"], row["advice"]) == FAILURE_KINDS[row["kind"]]
         assert row["example"] == EXAMPLES.get(row["kind"], "Something went wrong")
-
-
-def test_every_kind_of_failure_says_what_to_do() -> None:
-    assert set(FAILURE_KINDS) == {*RUN_LIMITS, "error"}
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda frame: activity(frame, "fortnight"), "not a period"),
-        (lambda frame: activity(frame, "2W"), "not a period"),
-        (lambda frame: activity(frame, "1ms"), "choose a longer period"),
-        *(
-            (lambda frame, freq=freq: activity(frame, freq), f"{freq!r} is not a period")
-            for freq in ("0h", "-1h", "B", "2W", "")
-        ),
-    ],
-)
-def test_what_is_wrong_is_said(call: Any, message: str) -> None:
-    sessions = sessions_of([(0, 0, 1), (0, 3, 100)])
-    with pytest.raises(ValueError, match=message):
-        call(frame_of(sessions))
 
 
 @pytest.mark.parametrize("name", ["session", "opens", "replies_", "fails", "created_at", "at"])

@@ -160,6 +160,11 @@ REPORT = ab.credential_report(credentials_of(1))
         (lambda frame: ab.turns(frame, as_of="soon"), "as_of must be a time such as"),
         (lambda frame: ab.activity(events_of(), since="1h", until="2h"), "since must be before until"),
         (lambda frame: ab.activity(frame, since="soon"), "since must be a time such as"),
+        *(
+            (lambda frame, freq=freq: ab.activity(frame, freq), f"{freq!r} is not a period")
+            for freq in ("fortnight", "0h", "-1h", "B", "2W", "")
+        ),
+        (lambda frame: ab.activity(events_of(), "1ms"), "choose a longer period"),
         (lambda frame: ab.timing(frame, "gaps", longer_than="soon"), "longer_than must be a length of time"),
         (lambda frame: ab.timing(frame, "idle", longer_than="-1D"), "longer_than must be a length of time"),
         (lambda frame: ab.timing(frame, "pauses"), "no what='pauses'"),
@@ -215,6 +220,7 @@ def test_a_number_is_no_length_of_time_and_no_instant(number: Any) -> None:
         ),
         (lambda table: ab.hour_of_week(table, value="turns", tz="Europe/Berlin"), "not all within the years 1 to 9999"),
         (lambda table: period_range(*table["asked_at"], "1ns", "UTC"), "span [0-9,]+ periods of '1ns'"),
+        (lambda table: ab.latency(table, quantiles=[50]), "between 0 and 1"),
         (lambda table: ab.prompt_latency(table, bins="a"), "needs bins= as a number, or as two or more ascending"),
         (lambda table: ab.prompt_latency(table, bins=None), "needs bins= as a number, or as two or more ascending"),
     ],

@@ -75,14 +75,6 @@ def test_latency(spans: list[tuple[int, int]]) -> None:
         assert row["p50_s"] == pytest.approx(statistics.median(members))
 
 
-def test_only_answered_turns_have_a_latency() -> None:
-    table = table_of([(0, 5), (10, 50)])
-    table["status"] = ["answered", "failed"]
-    assert latency(table)[["n", "p50_s"]].to_numpy().tolist() == [[1, 5.0]]
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        latency(table, quantiles=[50])
-
-
 @given(SPANS)
 def test_concurrency(spans: list[tuple[int, int]]) -> None:
     steps = timing(table_of(spans))

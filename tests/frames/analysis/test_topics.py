@@ -121,11 +121,6 @@ def test_a_topic_that_other_seeds_do_not_find_is_not_compared() -> None:
     assert five.frame["stability"].isna().all(), "of a single topic nothing is known"
 
 
-@pytest.mark.parametrize("number", [2, 3, 6])
-def test_a_number_of_topics_can_be_asked_for(number: int) -> None:
-    assert ab.topics(TURNS, k=number).frame["topic"].drop_duplicates().size == number
-
-
 def test_words_without_subjects_are_one_topic() -> None:
     rng = random.Random(5)
     words = [f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
@@ -146,9 +141,10 @@ def test_neither_the_order_of_rows_nor_the_index_matters() -> None:
     assert found_topics().of(doubled).index.equals(doubled.index)
 
 
-def test_a_seed_makes_choices_the_same_again() -> None:
+def test_a_number_of_topics_is_found_and_a_seed_makes_choices_the_same_again() -> None:
     first, second = (ab.topics(TURNS, k=6, seed=1) for _ in range(2))
     pd.testing.assert_frame_equal(first.frame, second.frame)
+    assert [ab.topics(TURNS, k=number).frame["topic"].nunique() for number in (2, 3, 6)] == [2, 3, 6]
     table = pd.crosstab(topic_of_session(ab.topics(TURNS, seed=2), TURNS), SUBJECT)
     assert table.gt(0).sum().sum() == 4, "clear topics do not depend on it"
 

@@ -124,7 +124,7 @@ def asked_by(*authors: tuple[str, str]) -> pd.DataFrame:
     return builder.finish()
 
 
-def test_authors_of_one_name_are_told_apart() -> None:
+def test_authors_of_one_name_or_none_are_told_apart() -> None:
     frame = asked_by(("0a1b2c3d4e", "ci"), ("9f8e7d6c5b", "ci"), ("9f8e7d6c5b", "ada"), ("u", "bob"))
     names = ["ci (0a1b2c3d)", "ci (9f8e7d6c)", "ada", "bob"]
     assert turns(frame)["author"].to_list() == names
@@ -132,10 +132,7 @@ def test_authors_of_one_name_are_told_apart() -> None:
     assert by_author["messages"].to_dict() == dict.fromkeys(names, 1)
     alike = asked_by(("0a1b2c3d4e", "ci"), ("0a1b2c3d4f", "ci"))
     assert turns(alike)["author"].to_list() == ["ci (0a1b2c3d4e)", "ci (0a1b2c3d4f)"]
-
-
-def test_authors_without_a_name_are_told_apart_by_their_ids() -> None:
-    frame = asked_by(("u", None), ("k", None), ("v", "ada"))
-    assert turns(frame)["author"].to_list() == ["u", "k", "ada"]
-    assert set(ab.latency(frame, by="author")["author"]) == {"u", "k", "ada"}
-    assert set(ab.activity(frame, "1D", by="author").dropna()["author"]) == {"u", "k", "ada"}
+    unnamed = asked_by(("u", None), ("k", None), ("v", "ada"))
+    assert turns(unnamed)["author"].to_list() == ["u", "k", "ada"]
+    assert set(ab.latency(unnamed, by="author")["author"]) == {"u", "k", "ada"}
+    assert set(ab.activity(unnamed, "1D", by="author").dropna()["author"]) == {"u", "k", "ada"}
