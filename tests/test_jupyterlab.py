@@ -24,34 +24,26 @@ def test_the_tutorials_are_copied_except_over_files_that_the_user_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package, folder = tmp_path / "package", tmp_path / "mine"
-    package.mkdir()
-    (package / "01.ipynb").write_text("one")
-    (package / "02.ipynb").write_text("two")
-    for name in (
-        "how-to/export.ipynb",
-        "how-to/data/session.json",
-        "images/panel.png",
-        ".ipynb_checkpoints/01.ipynb",
-        "__pycache__/x.pyc",
-    ):
-        (package / name).parent.mkdir(parents=True, exist_ok=True)
-        (package / name).write_text("how")
+    names = ["01.ipynb", "02.ipynb", "how-to/data/session.json", "how-to/export.ipynb"]
+
+    def write(text: str) -> None:
+        for name in (*names, "images/panel.png", ".ipynb_checkpoints/01.ipynb", "__pycache__/x.pyc"):
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            (package / name).write_text(text)
+
+    write("as it was")
     monkeypatch.setattr(jupyterlab, "packaged", {"notebooks": package, "docs": tmp_path / "none"}.get)
     jupyterlab.copy_tutorials(folder)
     copied = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    assert copied == [jupyterlab.MANIFEST, "01.ipynb", "02.ipynb", "how-to/data/session.json", "how-to/export.ipynb"]
+    assert copied == [jupyterlab.MANIFEST, *names]
     (folder / "01.ipynb").write_text("mine")
     (folder / "how-to" / "export.ipynb").write_text("mine too")
-    (package / "how-to" / "export.ipynb").write_text("how, revised")
-    (package / "01.ipynb").write_text("one, revised")
-    (package / "02.ipynb").write_text("two, revised")
+    write("revised")
     jupyterlab.copy_tutorials(folder)
-    assert (folder / "01.ipynb").read_text() == "mine"
-    assert (folder / "how-to" / "export.ipynb").read_text() == "mine too"
-    assert (folder / "02.ipynb").read_text() == "two, revised"
+    assert [(folder / name).read_text() for name in names] == ["mine", "revised", "revised", "mine too"]
     (folder / "02.ipynb").unlink()
     jupyterlab.copy_tutorials(folder)
-    assert (folder / "02.ipynb").read_text() == "two, revised"
+    assert (folder / "02.ipynb").read_text() == "revised"
 
 
 def test_links_between_tutorials_and_manual_lead_to_the_copies(tmp_path: Path) -> None:

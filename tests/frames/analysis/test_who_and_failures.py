@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -97,15 +96,7 @@ def test_who_used_what() -> None:
 
 
 def test_names_and_tokens_of_who_asked_come_from_the_events() -> None:
-    def ask(second: float, author: dict[str, Any]) -> list[dict[str, Any]]:
-        reply = event(second + 1, "runtime_done", {"text": "!"}, f"t{second}", usage={"total_tokens": 5})
-        return [{**event(second, "message", {"text": "?"}, f"t{second}"), "author": author}, reply]
-
-    builder = FrameBuilder("events")
-    ada, key = {"type": "user", "id": "u", "name": "Ada"}, {"type": "api_key", "id": "k", "name": "notebooks"}
-    items = [*ask(0, ada), *ask(3, key), *ask(6, {**ada, "name": "Ada L."})]
-    builder.add(json.dumps({"items": items}).encode(), {"session_id": "s"})
-    frame = builder.finish()
+    frame = asked_by(("u", "Ada"), ("k", "notebooks"), ("u", "Ada L."))
     assert rows(authors(frame), "author", "turns", "tokens") == [("Ada L.", 2, 10), ("notebooks", 1, 5)]
     assert turns(frame)["author"].to_list() == ["Ada", "notebooks", "Ada L."]
 
@@ -116,8 +107,8 @@ def asked_by(*authors: tuple[str, str]) -> pd.DataFrame:
     for second, (author_id, name) in enumerate(authors):
         question = event(2 * second, "message", {"text": "?"}, f"t{second}")
         items += [
-            {**question, "author": {"type": "user", "id": author_id, "name": name}},
-            event(2 * second + 1, "runtime_done", {"text": "!"}, f"t{second}"),
+            {**question, "author": {"type": "api_key" if author_id == "k" else "user", "id": author_id, "name": name}},
+            event(2 * second + 1, "runtime_done", {"text": "!"}, f"t{second}", usage={"total_tokens": 5}),
         ]
     builder = FrameBuilder("events")
     builder.add(json.dumps({"items": items}).encode(), {"session_id": "s"})
