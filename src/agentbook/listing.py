@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 from urllib.parse import unquote
 
-from ._text import count_text
+from ._text import clip, count_text
 from .api.calls import ListCall
 from .api.connection import AsyncConnection, Connection
 from .api.pagination import Page, Pagination, Passes
@@ -465,5 +465,5 @@ def _cell(column: Column, record: Record) -> str:
         return ""
     text = shown_field((column.wire or "").rpartition(".")[2], value)
     if isinstance(value, str) and text == repr(value):
-        text = value[:16].replace("T", " ") if column.kind == "time" else " ".join(value.split())
-    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
+        text = value[:16].replace("T", " ") if column.kind == "time" else value
+    return clip(text, MAX_CHARACTERS)

@@ -156,8 +156,7 @@ def session_summary(
     counts = pd.DataFrame({"turns": by_turn.size()})
     for status in ("answered", "failed", "unanswered", "open"):
         counts[status] = (table["status"] == status).groupby(table["session_id"], sort=False).sum()
-    for name in ("subtasks", "prompt_chars", "reply_chars"):
-        counts[name] = by_turn[name].sum()
+    counts = counts.join(by_turn[["subtasks", "prompt_chars", "reply_chars"]].sum())
     counts["people"] = _people(table).groupby(table["session_id"], sort=False).nunique()
     # A session may have events in the span, and all its turns outside.
     summary = summary.join(counts.reindex(summary.index, fill_value=0).astype("int64"))

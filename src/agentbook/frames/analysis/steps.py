@@ -129,8 +129,8 @@ def steps(
     events, columns, assignment = assigned(events, clock, after, caller="steps")
     frame = _table(columns, assignment, clock, contents)
     span = span_in(events, "created_at", since, until)
-    frame = rows_in(span, frame, frame["started_at"].fillna(frame["ended_at"]), caller="steps")
-    frame = frame.reset_index(drop=True) if span else frame
+    moments = frame["started_at"].fillna(frame["ended_at"])
+    frame = rows_in(span, frame, moments, caller="steps").reset_index(drop=True)
     return with_provenance(frame, events, "steps", clock=clock, dropped=columns.dropped, **span.details())
 
 

@@ -208,10 +208,9 @@ def turns(
     frame.loc[late, "status"] = "unanswered"
     span = span_in(events, "created_at", since, until)
     frame = rows_in(span, frame, frame["asked_at"].fillna(frame["replied_at"]), caller="turns")
-    frame = frame.reset_index(drop=True) if span else frame
     return with_provenance(
-        frame, events, "turns", as_of=None if pd.isna(end) else end.isoformat(), clock=clock, dropped=columns.dropped,
-        **span.details(),
+        frame.reset_index(drop=True), events, "turns", as_of=None if pd.isna(end) else end.isoformat(), clock=clock,
+        dropped=columns.dropped, **span.details(),
     )  # fmt: skip
 
 

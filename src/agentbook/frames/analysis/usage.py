@@ -89,7 +89,6 @@ def _with_cost(table: pd.DataFrame, prices: Any, *, caller: str) -> pd.DataFrame
     sums = np.zeros(len(table))
     np.add.at(sums, turns, cost)
     costed = table.assign(cost=sums)
-    costed.attrs = table.attrs
     return with_details(costed, prices=known.source) if isinstance(known, Listed) else costed
 
 
