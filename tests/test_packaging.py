@@ -26,7 +26,6 @@ SMOKE = """
 import importlib.metadata, sys
 from pathlib import Path
 import agentbook as ab
-from agentbook import jupyterlab
 home = Path(ab.__file__).parent
 assert home.is_relative_to(sys.prefix), home
 assert ab.__version__ == importlib.metadata.version("agentbook")

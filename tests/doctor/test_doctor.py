@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from agentbook import doctor
-from agentbook.service.demo.manual import folder
+from agentbook._files import packaged
 
 from .kit import SECRET
 
-PAGE = folder() / "troubleshooting.md"
+PAGE = packaged("docs") / "troubleshooting.md"
 SOURCES = sorted(Path(doctor.__file__).parent.glob("*.py"))
 
 
