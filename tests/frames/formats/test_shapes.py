@@ -537,6 +537,13 @@ def test_the_branch_of_chatgpt_that_was_shown_last(tmp_path: Path) -> None:
     assert history.turns["asked_at"].notna().all()
 
 
+def test_messages_of_several_conversations_are_not_joined_to_one(tmp_path: Path) -> None:
+    rows = [{"room": room, **message} for room in (1, 2) for message in (ASKED, SAID)]
+    for document in (rows, pd.DataFrame(rows)):
+        with pytest.raises(ValueError, match="room"):
+            ab.read_conversations(write(tmp_path / "x.json", document))
+
+
 def test_a_conversation_with_a_session_is_no_call_and_keeps_the_times_of_its_messages(tmp_path: Path) -> None:
     talk = {"session_id": "s", "messages": [{**ASKED, "timestamp": AT}, {**SAID, "timestamp": "2026-11-02T10:00:07Z"}]}
     assert ab.read_conversations(write(tmp_path / "x.json", talk)).turns["latency_s"].to_list() == [7.0]

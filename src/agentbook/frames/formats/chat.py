@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import msgspec
@@ -146,6 +146,20 @@ def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
 def _are_messages(value: Any) -> bool:
     """Whether it is a list of what people and agents said, by its begin."""
     return any(role_of(each) in ("user", "assistant") and opened(each).keys() & {*CONTENTS} for each in _begin(value))
+
+
+def are_several(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an unknown field may say which of these messages belong together."""
+    if any(map(GROUP.fullmatch, messages[0])):
+        return False
+    for name in set(messages[0]).intersection(*messages[1:]) - _KNOWN:
+        said: dict[Any, set[str | None]] = {}
+        for each in messages:
+            if isinstance(each[name], str | int):
+                said.setdefault(each[name], set()).add(role_of(each))
+        if sum(roles >= {"user", "assistant"} for roles in said.values()) > 1:
+            return True
+    return False
 
 
 def grouped(messages: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -33,7 +33,7 @@ from ..history.history import History
 from ..load.loader import Progress
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
-from .chat import grouped
+from .chat import are_several, grouped
 from .coding import Sessions
 from .messages import is_message
 from .model import DAMAGE, Conversation, Problems, check_counts, events_of, separator_of
@@ -221,7 +221,7 @@ class _Reading:
                 break
             begin.append(part)
         are_messages = all(is_message(each) and "message" not in each for _, each, _ in begin)
-        if begin and begin[-1][2] is None and are_messages:
+        if begin and begin[-1][2] is None and are_messages and not are_several([each for _, each, _ in begin]):
             parts = _parts(enumerate(grouped(self._messages(itertools.chain(begin, parts))), 1))
             begin = [next(parts)]
         if not begin or (found := begin[-1][2]) is None:
